@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# The whole suite: pages, house rules, then every Rust test. The last line is the test runner's own summary.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+root=$PWD
+log=$(mktemp)
+skips=$(mktemp)
+trap 'rm -f "$log" "$skips"' EXIT
+
+echo "== pages"
+npm --prefix ui ci --no-audit --no-fund --silent
+npm --prefix ui run --silent check
+npm --prefix ui run --silent test
+npm --prefix ui run --silent build
+
+echo "== house rules"
+"$root/scripts/lint.sh"
+
+echo "== tests"
+status=0
+EVERDICT_SKIP_LOG="$skips" cargo nextest run --locked --workspace --profile ci --color never 2>&1 | tee "$log" || status=$?
+
+if [ -s "$skips" ]; then
+    echo "== skipped, and why"
+    sort -u "$skips"
+fi
+summary=$(grep -E '^ *Summary \[' "$log" | tail -n 1 || true)
+printf '%s\n' "${summary:-no test was run}"
+exit "$status"
