@@ -1,0 +1,28 @@
+//! The hub's database: API keys, runners, harnesses, runs, their logs and evidence.
+//!
+//! This is the only crate that names a database driver. It refuses to make decisions: who may see a run,
+//! which runner gets a job and when a lease is dead are the hub's business. What it does guard is the
+//! part that must hold even when two writers disagree: a lease only moves forward ([`Write::LeaseRun`]
+//! needs a higher epoch), a finished run stays finished, and a harness version never changes.
+//!
+//! Invariants:
+//! - All writes go through one task that groups whatever is waiting into one transaction; a write has
+//!   been committed when [`Store::write`] returns.
+//! - Writes are applied in the order in which they were handed over.
+//! - Statements use only what SQLite and PostgreSQL share.
+
+mod error;
+mod migrate;
+mod model;
+mod read;
+mod sqlite;
+mod write;
+mod writer;
+
+pub use error::StoreError;
+pub use model::{
+    ApiKeyRow, EventRow, HarnessRow, LogRow, Millis, NewRun, OpenRun, RunFinish, RunPage, RunRow, RunStatus,
+    RunnerRow, RunnerTouch,
+};
+pub use sqlite::Store;
+pub use write::{Outcome, Write};

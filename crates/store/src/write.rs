@@ -1,0 +1,318 @@
+//! Writes: one value per change, and the statements they become.
+
+use sqlx::sqlite::SqliteArguments;
+use sqlx::{Sqlite, SqliteConnection};
+
+use crate::{
+    ApiKeyRow, EventRow, HarnessRow, LogRow, Millis, NewRun, RunFinish, RunnerRow, RunnerTouch, StoreError,
+};
+
+/// One change to the database.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Write {
+    /// Adds an API key; refused when its hash exists.
+    InsertApiKey(ApiKeyRow),
+    /// Removes an API key by hash; refused when there is none.
+    DeleteApiKey {
+        /// Hex SHA-256 of the key.
+        hash: String,
+    },
+    /// Notes that an API key was used.
+    TouchApiKey {
+        /// Hex SHA-256 of the key.
+        hash: String,
+        /// When.
+        at: Millis,
+    },
+    /// Adds a runner; refused when its id or token exists.
+    InsertRunner(RunnerRow),
+    /// Stores what a runner reported about itself.
+    TouchRunner(RunnerTouch),
+    /// Removes a runner of this owner; refused when there is none.
+    DeleteRunner {
+        /// Owner it must belong to.
+        owner: String,
+        /// The runner.
+        id: String,
+    },
+    /// Adds a harness version; refused when the version exists, whatever its spec.
+    InsertHarness(HarnessRow),
+    /// Adds a queued run.
+    InsertRun(Box<NewRun>),
+    /// Hands a run to a runner; refused unless it is open and `epoch` is ahead of the stored one.
+    LeaseRun {
+        /// The run.
+        id: String,
+        /// The new epoch.
+        epoch: u64,
+        /// The holder.
+        runner: String,
+        /// When.
+        at: Millis,
+    },
+    /// Puts a leased run back; refused unless `epoch` is still the stored one.
+    RequeueRun {
+        /// The run.
+        id: String,
+        /// Epoch of the lease that ended.
+        epoch: u64,
+        /// How often a holder was lost so far.
+        requeues: u32,
+        /// When.
+        at: Millis,
+    },
+    /// Ends a run; refused when it is over or under another lease than the one named.
+    FinishRun(Box<RunFinish>),
+    /// Appends lines to a run's log.
+    AppendLogs {
+        /// The run.
+        run: String,
+        /// The lines; their numbers must be new.
+        lines: Vec<LogRow>,
+    },
+    /// Appends evidence to a run.
+    AppendEvent {
+        /// The run.
+        run: String,
+        /// The evidence; its number must be new.
+        event: EventRow,
+    },
+    /// Stores a secret of the hub under a name unless the name is taken.
+    InsertSecret {
+        /// Name.
+        name: String,
+        /// Text.
+        value: String,
+    },
+}
+
+/// What became of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The change was made and committed.
+    Applied,
+    /// The row was not in the state that the change needs; nothing was changed.
+    Refused,
+}
+
+type Statement = sqlx::query::Query<'static, Sqlite, SqliteArguments>;
+
+/// Applies one write inside the caller's transaction.
+pub(crate) async fn apply(connection: &mut SqliteConnection, write: &Write) -> Result<Outcome, StoreError> {
+    let mut changed = 0;
+    match write {
+        Write::AppendLogs { run, lines } => {
+            for line in lines {
+                changed += execute(connection, append_log(run, line)).await?;
+            }
+        }
+        single => changed = execute(connection, statement(single)).await?,
+    }
+    Ok(if changed > 0 {
+        Outcome::Applied
+    } else {
+        Outcome::Refused
+    })
+}
+
+async fn execute(connection: &mut SqliteConnection, statement: Statement) -> Result<u64, StoreError> {
+    Ok(statement.execute(connection).await?.rows_affected())
+}
+
+fn statement(write: &Write) -> Statement {
+    match write {
+        Write::InsertApiKey(row) => insert_api_key(row),
+        Write::DeleteApiKey { hash } => {
+            sqlx::query("DELETE FROM api_keys WHERE hash = $1").bind(hash.clone())
+        }
+        Write::TouchApiKey { hash, at } => {
+            sqlx::query("UPDATE api_keys SET last_used_at = $2 WHERE hash = $1")
+                .bind(hash.clone())
+                .bind(*at)
+        }
+        Write::InsertRunner(row) => insert_runner(row),
+        Write::TouchRunner(touch) => touch_runner(touch),
+        Write::DeleteRunner { owner, id } => sqlx::query("DELETE FROM runners WHERE owner = $1 AND id = $2")
+            .bind(owner.clone())
+            .bind(id.clone()),
+        Write::InsertHarness(row) => insert_harness(row),
+        Write::InsertRun(run) => insert_run(run),
+        Write::LeaseRun {
+            id,
+            epoch,
+            runner,
+            at,
+        } => lease_run(id, *epoch, runner, *at),
+        Write::RequeueRun {
+            id,
+            epoch,
+            requeues,
+            at,
+        } => requeue_run(id, *epoch, *requeues, *at),
+        Write::FinishRun(finish) => finish_run(finish),
+        Write::AppendEvent { run, event } => append_event(run, event),
+        Write::InsertSecret { name, value } => {
+            sqlx::query("INSERT INTO hub_secrets (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING")
+                .bind(name.clone())
+                .bind(value.clone())
+        }
+        Write::AppendLogs { .. } => unreachable!("BUG: log lines take one statement each"),
+    }
+}
+
+fn insert_api_key(row: &ApiKeyRow) -> Statement {
+    sqlx::query(
+        "INSERT INTO api_keys (hash, workspace, role, subject, label, created_at, last_used_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING",
+    )
+    .bind(row.hash.clone())
+    .bind(row.workspace.clone())
+    .bind(row.role.clone())
+    .bind(row.subject.clone())
+    .bind(row.label.clone())
+    .bind(row.created_at)
+    .bind(row.last_used_at)
+}
+
+fn insert_runner(row: &RunnerRow) -> Statement {
+    sqlx::query(
+        "INSERT INTO runners (owner, id, workspace, label, os, capabilities, token_hash, paired_at,
+                              last_seen_at, version, protocol)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT DO NOTHING",
+    )
+    .bind(row.owner.clone())
+    .bind(row.id.clone())
+    .bind(row.workspace.clone())
+    .bind(row.label.clone())
+    .bind(row.os.clone())
+    .bind(row.capabilities.join(" "))
+    .bind(row.token_hash.clone())
+    .bind(row.paired_at)
+    .bind(row.last_seen_at)
+    .bind(row.version.clone())
+    .bind(row.protocol)
+}
+
+fn touch_runner(touch: &RunnerTouch) -> Statement {
+    let (version, protocol) = match &touch.version {
+        Some((version, protocol)) => (Some(version.clone()), Some(*protocol)),
+        None => (None, None),
+    };
+    sqlx::query(
+        "UPDATE runners SET last_seen_at = $2, os = COALESCE($3, os),
+                            capabilities = COALESCE($4, capabilities),
+                            version = COALESCE($5, version), protocol = COALESCE($6, protocol)
+         WHERE id = $1",
+    )
+    .bind(touch.id.clone())
+    .bind(touch.last_seen_at)
+    .bind(touch.os.clone())
+    .bind(touch.capabilities.as_ref().map(|names| names.join(" ")))
+    .bind(version)
+    .bind(protocol)
+}
+
+fn insert_harness(row: &HarnessRow) -> Statement {
+    sqlx::query(
+        "INSERT INTO harnesses (workspace, id, version, spec, created_by, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING",
+    )
+    .bind(row.workspace.clone())
+    .bind(row.id.clone())
+    .bind(row.version.clone())
+    .bind(row.spec.clone())
+    .bind(row.created_by.clone())
+    .bind(row.created_at)
+}
+
+fn insert_run(run: &NewRun) -> Statement {
+    sqlx::query(
+        "INSERT INTO runs (id, workspace, submitted_by, status, harness_id, harness_version, case_id,
+                           runtime, priority, fair_group, case_spec, job, owner, runner,
+                           required_caps, lease_epoch, requeues, note, created_at, updated_at,
+                           activity_at)
+         VALUES ($1, $2, $3, 'queued', $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, 0, 0, $15,
+                 $16, $16, $16) ON CONFLICT DO NOTHING",
+    )
+    .bind(run.id.clone())
+    .bind(run.workspace.clone())
+    .bind(run.submitted_by.clone())
+    .bind(run.harness_id.clone())
+    .bind(run.harness_version.clone())
+    .bind(run.case_id.clone())
+    .bind(run.runtime.clone())
+    .bind(run.priority.clone())
+    .bind(run.fair_group.clone())
+    .bind(run.case_spec.clone())
+    .bind(run.job.clone())
+    .bind(run.owner.clone())
+    .bind(run.runner.clone())
+    .bind(run.required_caps.join(" "))
+    .bind(run.note.clone())
+    .bind(run.created_at)
+}
+
+fn lease_run(id: &str, epoch: u64, runner: &str, at: Millis) -> Statement {
+    sqlx::query(
+        "UPDATE runs SET status = 'running', lease_epoch = $2, leased_by = $3, updated_at = $4,
+                         activity_at = $4, started_at = COALESCE(started_at, $4)
+         WHERE id = $1 AND status IN ('queued', 'running') AND lease_epoch < $2",
+    )
+    .bind(id.to_owned())
+    .bind(epoch.cast_signed())
+    .bind(runner.to_owned())
+    .bind(at)
+}
+
+fn requeue_run(id: &str, epoch: u64, requeues: u32, at: Millis) -> Statement {
+    sqlx::query(
+        "UPDATE runs SET status = 'queued', requeues = $3, updated_at = $4, activity_at = $4
+         WHERE id = $1 AND status = 'running' AND lease_epoch = $2",
+    )
+    .bind(id.to_owned())
+    .bind(epoch.cast_signed())
+    .bind(i64::from(requeues))
+    .bind(at)
+}
+
+fn finish_run(finish: &RunFinish) -> Statement {
+    let (code, message) = match &finish.error {
+        Some((code, message)) => (Some(code.clone()), Some(message.clone())),
+        None => (None, None),
+    };
+    sqlx::query(
+        "UPDATE runs SET status = $2, result = $4, usage = $5, error_code = $6, error_message = $7,
+                         updated_at = $8, finished_at = $8
+         WHERE id = $1 AND status IN ('queued', 'running')
+           AND ($3 < 0 OR (lease_epoch = $3 AND status = 'running'))",
+    )
+    .bind(finish.id.clone())
+    .bind(finish.status.as_str())
+    .bind(finish.lease_epoch.map_or(-1, u64::cast_signed))
+    .bind(finish.result.clone())
+    .bind(finish.usage.clone())
+    .bind(code)
+    .bind(message)
+    .bind(finish.at)
+}
+
+fn append_log(run: &str, line: &LogRow) -> Statement {
+    sqlx::query("INSERT INTO run_logs (run_id, seq, at, line) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING")
+        .bind(run.to_owned())
+        .bind(line.seq.cast_signed())
+        .bind(line.at)
+        .bind(line.line.clone())
+}
+
+fn append_event(run: &str, event: &EventRow) -> Statement {
+    sqlx::query(
+        "INSERT INTO run_events (run_id, seq, at, kind, body) VALUES ($1, $2, $3, $4, $5)
+         ON CONFLICT DO NOTHING",
+    )
+    .bind(run.to_owned())
+    .bind(event.seq.cast_signed())
+    .bind(event.at)
+    .bind(event.kind.clone())
+    .bind(event.body.clone())
+}
