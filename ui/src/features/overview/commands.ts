@@ -1,6 +1,6 @@
 /** What to type; the same in every language. */
 export const commands = {
-  pair: "everdict-runner pair --help",
+  pair: "everdict-runner pair --hub <address>",
   start: "everdict-runner start",
   status: "everdict-runner status",
 } as const;

@@ -1,0 +1,169 @@
+//! What a start of the program asks for, decided before anything touches the screen.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use everdict_exec::HostEnv;
+
+use crate::tray_host::TrayHost;
+
+const USAGE: &str = "Everdict Runner: a tray icon and a window for the runners of this machine
+
+Usage: everdict-desktop [--show | --hidden]
+
+  --show     open the window at once
+  --hidden   never open the window at start, even where no tray icon can be shown
+  --version  print the version
+  --help     print this text
+
+Without an option the window opens only where no tray icon can be shown.
+A second start opens the window of the first.";
+
+/// When the window opens by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opening {
+    /// At once.
+    Always,
+    /// Only where nothing shows tray icons, so that the app is never invisible.
+    WithoutTray,
+    /// Never.
+    Never,
+}
+
+impl Opening {
+    /// Tells whether this start opens the window.
+    pub fn opens(self, tray: TrayHost) -> bool {
+        match self {
+            Self::Always => true,
+            Self::WithoutTray => tray == TrayHost::Missing,
+            Self::Never => false,
+        }
+    }
+}
+
+/// A start that makes sense.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Invocation {
+    /// Print this and end.
+    Print(String),
+    /// Run the app.
+    Run(Opening),
+}
+
+/// Why a start is refused.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The command line holds something unknown.
+    #[error("unknown argument '{0}'; --help lists what there is")]
+    Argument(String),
+    /// Two options contradict each other.
+    #[error("--show and --hidden contradict each other; give one of them")]
+    Contradiction,
+    /// Neither X11 nor Wayland is announced.
+    #[error(
+        "no graphical session: neither DISPLAY nor WAYLAND_DISPLAY is set; \
+         start it from a desktop, or use `everdict-runner start` on a machine without one"
+    )]
+    NoDisplay,
+}
+
+impl Refusal {
+    /// Returns the exit code: 2 for a wrong command line, 69 (the service is unavailable) for a missing display.
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Argument(_) | Self::Contradiction => ExitCode::from(2),
+            Self::NoDisplay => ExitCode::from(69),
+        }
+    }
+}
+
+/// Reads a command line (without the program's name) in the given environment.
+///
+/// # Errors
+/// Says what is wrong with the arguments first, then whether the screen is missing.
+pub fn read(args: impl IntoIterator<Item = OsString>, env: &HostEnv) -> Result<Invocation, Refusal> {
+    let invocation = parse(args)?;
+    // GTK panics without a display, with a stack trace in place of a sentence.
+    if invocation.is_run() && cfg!(target_os = "linux") && !has_display(env) {
+        return Err(Refusal::NoDisplay);
+    }
+    Ok(invocation)
+}
+
+/// Reads a command line (without the program's name).
+///
+/// # Errors
+/// Unknown or contradicting arguments.
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Refusal> {
+    let mut opening = Opening::WithoutTray;
+    for arg in args {
+        let wanted = match arg.to_str() {
+            Some("--show") => Opening::Always,
+            Some("--hidden") => Opening::Never,
+            Some("--version") => return Ok(Invocation::Print(env!("CARGO_PKG_VERSION").to_owned())),
+            Some("--help") => return Ok(Invocation::Print(USAGE.to_owned())),
+            _ => return Err(Refusal::Argument(arg.to_string_lossy().into_owned())),
+        };
+        if opening != Opening::WithoutTray && opening != wanted {
+            return Err(Refusal::Contradiction);
+        }
+        opening = wanted;
+    }
+    Ok(Invocation::Run(opening))
+}
+
+impl Invocation {
+    fn is_run(&self) -> bool {
+        matches!(self, Self::Run(_))
+    }
+}
+
+fn has_display(env: &HostEnv) -> bool {
+    ["WAYLAND_DISPLAY", "DISPLAY"]
+        .into_iter()
+        .any(|name| env.get(name).is_some_and(|value| !value.is_empty()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(list: &[&str]) -> Vec<OsString> {
+        list.iter().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn the_window_opens_by_itself_only_where_no_tray_icon_shows() {
+        let Ok(Invocation::Run(opening)) = parse(args(&[])) else {
+            panic!("no argument is a start");
+        };
+        assert!(opening.opens(TrayHost::Missing));
+        assert!(!opening.opens(TrayHost::Present));
+    }
+
+    #[test]
+    fn an_option_overrules_the_tray() {
+        assert_eq!(parse(args(&["--show"])), Ok(Invocation::Run(Opening::Always)));
+        assert_eq!(parse(args(&["--hidden"])), Ok(Invocation::Run(Opening::Never)));
+        assert!(Opening::Always.opens(TrayHost::Present));
+        assert!(!Opening::Never.opens(TrayHost::Missing));
+    }
+
+    #[test]
+    fn a_wrong_command_line_names_the_argument() {
+        assert_eq!(parse(args(&["--shwo"])), Err(Refusal::Argument("--shwo".into())));
+        assert_eq!(parse(args(&["--show", "--hidden"])), Err(Refusal::Contradiction));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn no_display_is_a_sentence_and_help_needs_none() {
+        let bare = HostEnv::from_pairs([("DISPLAY", "")]);
+        assert_eq!(read(args(&[]), &bare), Err(Refusal::NoDisplay));
+        assert!(matches!(read(args(&["--help"]), &bare), Ok(Invocation::Print(_))));
+        for name in ["DISPLAY", "WAYLAND_DISPLAY"] {
+            let env = HostEnv::from_pairs([(name, "x")]);
+            assert!(matches!(read(args(&[]), &env), Ok(Invocation::Run(_))), "{name}");
+        }
+    }
+}

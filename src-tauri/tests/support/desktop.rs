@@ -1,0 +1,237 @@
+//! An X server, a window manager and a session bus of the test's own.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
+
+use super::{WINDOW_TITLE, wait_until};
+
+/// Ends its process with the test, passed or failed.
+struct Guarded(Child);
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The private desktop; everything in it ends with the value.
+pub struct Desktop {
+    // Fields drop in order: the window manager and the bus before the display, the folders last.
+    guarded: Vec<Guarded>,
+    display: String,
+    bus_address: String,
+    folder: TempDir,
+}
+
+impl Desktop {
+    /// Starts everything; `None` (and a line that says so) where this machine lacks a program for it.
+    pub fn start(test: &str) -> Option<Self> {
+        let missing: Vec<&str> = ["Xvfb", "dbus-daemon", "openbox", "wmctrl"]
+            .into_iter()
+            .filter(|program| !is_installed(program))
+            .collect();
+        if !missing.is_empty() {
+            report_skipped(test, &missing);
+            return None;
+        }
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        for name in ["run", "home"] {
+            fs::create_dir(folder.path().join(name)).expect("a folder");
+        }
+        // A session bus and its clients refuse a runtime folder that others may enter.
+        fs::set_permissions(folder.path().join("run"), fs::Permissions::from_mode(0o700)).expect("the mode");
+        let mut desktop = Self {
+            guarded: Vec::new(),
+            display: String::new(),
+            bus_address: String::new(),
+            folder,
+        };
+        desktop.start_display();
+        desktop.start_bus();
+        desktop.guard(desktop.command("openbox").stdout(Stdio::null()));
+        Some(desktop)
+    }
+
+    /// Returns the address of the session bus.
+    pub fn bus_address(&self) -> &str {
+        &self.bus_address
+    }
+
+    /// Starts the app in this desktop.
+    pub fn start_app(&self, args: &[&str]) -> App {
+        let child = self
+            .command(env!("CARGO_BIN_EXE_everdict-desktop"))
+            .args(args)
+            .spawn()
+            .expect("the app starts");
+        App(Guarded(child))
+    }
+
+    /// Starts the app where it is expected to end by itself, well.
+    pub fn run_app_to_end(&self, args: &[&str]) {
+        let mut second = self.start_app(args);
+        assert_eq!(second.wait_for_exit(), Some(0));
+    }
+
+    /// Tells whether the window manager lists the window.
+    pub fn shows_window(&self) -> bool {
+        let listed = self.command("wmctrl").arg("-l").output().expect("wmctrl runs");
+        String::from_utf8_lossy(&listed.stdout).contains(WINDOW_TITLE)
+    }
+
+    /// Closes the window by the window manager, as a press on its button does.
+    pub fn close_window(&self) {
+        let closed = self.command("wmctrl").args(["-c", WINDOW_TITLE]).status();
+        assert!(closed.expect("wmctrl runs").success());
+        wait_until("the window to close", || !self.shows_window());
+    }
+
+    /// Leaves the record that `everdict-runner pair` leaves.
+    pub fn record_pairing(&self) {
+        let paths = everdict_app::Paths::under(&self.everdict_home());
+        paths.prepare().expect("the app's folders");
+        let record = r#"{"version": 1, "runners": [{"runnerId": "r-1", "label": "bench",
+            "hubUrl": "http://127.0.0.1:8787", "owner": "key:default", "workspace": "default", "store": "file",
+            "pairedAt": "2026-01-01T00:00:00Z"}]}"#;
+        fs::write(paths.registrations_file(), record).expect("the record");
+    }
+
+    fn everdict_home(&self) -> std::path::PathBuf {
+        self.folder.path().join("everdict")
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let home = self.folder.path().join("home");
+        let mut command = Command::new(program);
+        command
+            .stderr(Stdio::null())
+            .env_remove("WAYLAND_DISPLAY")
+            .env("DISPLAY", &self.display)
+            .env("DBUS_SESSION_BUS_ADDRESS", &self.bus_address)
+            .env("HOME", &home)
+            .env("EVERDICT_HOME", self.everdict_home())
+            .env("XDG_RUNTIME_DIR", self.folder.path().join("run"))
+            .env("XDG_DATA_HOME", home.join("data"))
+            .env("XDG_CONFIG_HOME", home.join("config"))
+            .env("XDG_CACHE_HOME", home.join("cache"))
+            .env("LC_ALL", "C.UTF-8")
+            // Keep GTK and Mesa from looking for services and caches outside this desktop.
+            .env("NO_AT_BRIDGE", "1")
+            .env("GIO_USE_VFS", "local")
+            .env("GSETTINGS_BACKEND", "memory")
+            .env("MESA_SHADER_CACHE_DISABLE", "true");
+        command
+    }
+
+    fn guard(&mut self, command: &mut Command) {
+        self.guarded.insert(
+            0,
+            Guarded(command.spawn().expect("a program of the desktop starts")),
+        );
+    }
+
+    fn start_display(&mut self) {
+        let mut server = self
+            .command("Xvfb")
+            .args([
+                "-displayfd",
+                "1",
+                "-screen",
+                "0",
+                "1280x800x24",
+                "-nolisten",
+                "tcp",
+            ])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("Xvfb starts");
+        self.display = format!(":{}", first_line(&mut server));
+        self.guarded.insert(0, Guarded(server));
+    }
+
+    fn start_bus(&mut self) {
+        // Without service folders: nothing that happens to be installed is started behind the test's back.
+        let config = self.folder.path().join("bus.conf");
+        let text = format!(
+            r#"<busconfig><type>session</type><listen>unix:dir={}</listen><auth>EXTERNAL</auth>
+<policy context="default"><allow send_destination="*" eavesdrop="true"/><allow eavesdrop="true"/><allow own="*"/></policy></busconfig>"#,
+            self.folder.path().join("run").display()
+        );
+        fs::write(&config, text).expect("the bus configuration");
+        let mut bus = self
+            .command("dbus-daemon")
+            .arg(format!("--config-file={}", config.display()))
+            .args(["--nofork", "--nopidfile", "--print-address=1"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("dbus-daemon starts");
+        self.bus_address = first_line(&mut bus);
+        self.guarded.insert(0, Guarded(bus));
+    }
+}
+
+/// The app under test.
+pub struct App(Guarded);
+
+impl App {
+    /// Names the processes that it started.
+    pub fn children(&self) -> Vec<String> {
+        let id = self.0.0.id();
+        let listed = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).expect("the app runs");
+        let name = |child: &str| fs::read_to_string(format!("/proc/{child}/comm")).ok();
+        listed
+            .split_whitespace()
+            .filter_map(name)
+            .map(|name| name.trim_end().to_owned())
+            .collect()
+    }
+
+    /// Tells whether a web view has a process.
+    pub fn has_web_process(&self) -> bool {
+        // The kernel cuts names at 15 characters: WebKitWebProcess.
+        self.children().iter().any(|name| name.starts_with("WebKitWeb"))
+    }
+
+    /// Tells whether it hasn't ended.
+    pub fn is_running(&mut self) -> bool {
+        self.0.0.try_wait().expect("its state").is_none()
+    }
+
+    /// Waits for its end and returns its exit code, none after a signal.
+    pub fn wait_for_exit(&mut self) -> Option<i32> {
+        wait_until("the app to end", || !self.is_running());
+        self.0.0.wait().expect("its state").code()
+    }
+}
+
+fn first_line(child: &mut Child) -> String {
+    let mut line = String::new();
+    let output = child.stdout.take().expect("BUG: standard output is piped");
+    BufReader::new(output).read_line(&mut line).expect("a line");
+    line.trim().to_owned()
+}
+
+fn is_installed(program: &str) -> bool {
+    std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(program).is_file()))
+}
+
+fn report_skipped(test: &str, missing: &[&str]) {
+    let line = format!("SKIPPED {test}: {} not installed", missing.join(", "));
+    eprintln!("{line}");
+    if let Some(log) = std::env::var_os("EVERDICT_SKIP_LOG") {
+        append(Path::new(&log), &line);
+    }
+}
+
+fn append(log: &Path, line: &str) {
+    let file = fs::OpenOptions::new().create(true).append(true).open(log);
+    file.and_then(|mut file| writeln!(file, "{line}"))
+        .expect("the log of skipped tests");
+}
