@@ -1,4 +1,5 @@
 import { cleanup, fireEvent, render, screen, within } from "@testing-library/svelte";
+import { tick } from "svelte";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import App from "../../App.svelte";
 import type { Host, Overview } from "../../host/host";
@@ -91,6 +92,19 @@ describe("the overview", () => {
     await screen.findByText("Not paired");
     await fireEvent.focus(window);
     expect(await screen.findByText("Paired: 1")).toBeTruthy();
+  });
+
+  it("keeps the latest answer when an earlier one arrives after it", async () => {
+    const answers: ((overview: Overview) => void)[] = [];
+    show({ overview: () => new Promise((resolve) => answers.push(resolve)) });
+    await vi.waitFor(() => expect(answers).toHaveLength(1));
+    await fireEvent.focus(window);
+    answers[1]?.(paired);
+    expect(await screen.findByText("Paired: 1")).toBeTruthy();
+    answers[0]?.(unpaired);
+    await Promise.resolve();
+    await tick();
+    expect(screen.getByText("Paired: 1")).toBeTruthy();
   });
 
   it("runs no markup that a hub put into a label", async () => {
