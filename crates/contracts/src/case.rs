@@ -6,7 +6,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use crate::decode::fields::{opt_positive, positive, present};
+use crate::decode::fields::{opt, opt_min1, positive};
 use crate::decode::{carry, from_value, tagged, unexpected};
 use crate::ids::CaseId;
 
@@ -25,55 +25,27 @@ pub struct EvalCase {
     pub env: EnvSpec,
     pub task: String,
     /// Reference answer.
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub expected: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub milestones: Option<Vec<Milestone>>,
     #[serde(default)]
     pub graders: Vec<GraderSpec>,
     /// Container image to run the case in.
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub fixtures: Option<Vec<StoreFixture>>,
     /// Seconds for the whole case, graders included.
     #[serde(default = "default_timeout_sec", deserialize_with = "positive")]
     pub timeout_sec: u64,
     #[serde(default)]
     pub tags: Vec<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub placement: Option<Placement>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequest>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkPolicy>,
 }
 
@@ -93,11 +65,7 @@ tagged!(EnvSpec by "kind" { "repo" => Repo, "browser" => Browser, "prompt" => Pr
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RepoEnv {
     pub source: RepoSource,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub setup: Option<Vec<String>>,
 }
 
@@ -105,22 +73,14 @@ pub struct RepoEnv {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BrowserEnv {
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub start_url: Option<String>,
 }
 
 /// Nothing but text.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromptEnv {
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
 }
 
@@ -128,29 +88,13 @@ pub struct PromptEnv {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OsUseEnv {
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub display: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub setup: Option<Vec<String>>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub screenshot_cmd: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub screenshot_path: Option<String>,
 }
 
@@ -178,7 +122,7 @@ struct GitForm {
     #[serde(deserialize_with = "absolute_url")]
     git: String,
     r#ref: String,
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, with = "opt")]
     connection_id: Option<String>,
 }
 
@@ -285,29 +229,13 @@ pub struct Milestone {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct GraderSpec {
     pub id: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub config: Option<Map<String, Value>>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub authority: Option<MetricAuthority>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub direction: Option<MetricDirection>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub metrics: Option<Vec<MetricSpec>>,
 }
 
@@ -316,17 +244,9 @@ pub struct GraderSpec {
 pub struct MetricSpec {
     #[serde(deserialize_with = "crate::decode::fields::non_empty")]
     pub id: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub authority: Option<MetricAuthority>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub direction: Option<MetricDirection>,
 }
 
@@ -353,18 +273,10 @@ pub enum MetricDirection {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreFixture {
     pub store: StoreKind,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
     pub seed: Seed,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub format: Option<SeedFormat>,
 }
 
@@ -412,23 +324,11 @@ pub enum SeedFormat {
 /// Where a case may run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub os: Option<Os>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub isolation: Option<String>,
 }
 
@@ -445,23 +345,11 @@ pub enum Os {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceRequest {
-    #[serde(
-        default,
-        deserialize_with = "opt_positive",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt_min1", skip_serializing_if = "Option::is_none")]
     pub cpu: Option<u64>,
-    #[serde(
-        default,
-        deserialize_with = "opt_positive",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt_min1", skip_serializing_if = "Option::is_none")]
     pub memory_mb: Option<u64>,
-    #[serde(
-        default,
-        deserialize_with = "opt_positive",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt_min1", skip_serializing_if = "Option::is_none")]
     pub gpu: Option<u64>,
 }
 

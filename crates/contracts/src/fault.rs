@@ -307,7 +307,7 @@ pub struct ErrorBody {
     pub message: String,
     #[serde(
         default,
-        deserialize_with = "crate::decode::fields::present",
+        with = "crate::decode::fields::opt",
         skip_serializing_if = "Option::is_none"
     )]
     pub data: Option<Map<String, Value>>,

@@ -6,10 +6,11 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use crate::decode::fields::{non_empty, present};
+use crate::decode::fields::{non_empty, opt};
 use crate::decode::{carry, from_value, tagged, unexpected};
 
 pub mod command;
+pub mod dependency;
 pub mod front_door;
 pub mod mapping;
 mod resolve;
@@ -83,17 +84,9 @@ impl ModelBinding {
 #[serde(deny_unknown_fields)]
 pub struct ModelRef {
     pub r#ref: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub env: Option<ModelRefEnv>,
 }
 
@@ -101,23 +94,11 @@ pub struct ModelRef {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ModelRefEnv {
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub api_key: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub base_url: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
 }
 
@@ -141,11 +122,7 @@ pub enum EnvValue {
 pub struct SecretRef {
     #[serde(deserialize_with = "non_empty")]
     pub secret_ref: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub scope: Option<SecretScope>,
 }
 

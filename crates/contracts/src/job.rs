@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::case::EvalCase;
-use crate::decode::fields::{non_empty, opt_count, opt_non_empty, present};
+use crate::decode::fields::{non_empty, opt, opt_count, opt_text};
 use crate::harness::{HarnessSpec, ModelBinding};
 use crate::ids::{CorrelationId, SecretText, Subject, WorkspaceId};
 use crate::result::ProvisionedWorldProof;
@@ -18,124 +18,48 @@ pub struct CaseJob {
     /// The identity that results carry as `id@version`.
     pub harness: HarnessRef,
     /// Absent for the harnesses built into every runner.
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub harness_spec: Option<HarnessSpec>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub model_pins: Option<ModelPins>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub tenant: Option<WorkspaceId>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub submitted_by: Option<Subject>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub meter_usage: Option<bool>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub judge: Option<JudgeConfig>,
     /// For graders only; the agent never sees it.
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub judge_auth: Option<JudgeAuth>,
     /// Bearer for cloning the case's repository.
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub repo_token: Option<SecretText>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub registry_auths: Option<Vec<RegistryAuth>>,
     /// The first of [`Self::registry_auths`], for readers that know only one.
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub registry_auth: Option<RegistryAuth>,
     /// Image by service name, for this dispatch only.
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub image_pins: Option<BTreeMap<String, String>>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub priority: Option<Priority>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub batch_id: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub run_id: Option<CorrelationId>,
-    #[serde(
-        default,
-        deserialize_with = "opt_count",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt_count", skip_serializing_if = "Option::is_none")]
     pub recording_generation: Option<u64>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub world_proof: Option<ProvisionedWorldProof>,
     /// `<runId>#g<generation>`.
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub attempt_id: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "opt_count",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt_count", skip_serializing_if = "Option::is_none")]
     pub driver_epoch: Option<u64>,
-    #[serde(
-        default,
-        deserialize_with = "opt_count",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt_count", skip_serializing_if = "Option::is_none")]
     pub trial: Option<u64>,
 }
 
@@ -205,34 +129,18 @@ impl std::fmt::Display for HarnessRef {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelPins {
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub service_models: Option<BTreeMap<String, String>>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub judge_run: Option<String>,
 }
 
 /// The model that judges, when a grader asks for one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JudgeConfig {
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub provider: Option<JudgeProvider>,
     pub model: ModelBinding,
 }
@@ -250,11 +158,7 @@ pub enum JudgeProvider {
 #[serde(rename_all = "camelCase")]
 pub struct JudgeAuth {
     pub api_key: SecretText,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub base_url: Option<String>,
 }
 
@@ -263,11 +167,7 @@ pub struct JudgeAuth {
 pub struct RegistryAuth {
     #[serde(deserialize_with = "non_empty")]
     pub host: String,
-    #[serde(
-        default,
-        deserialize_with = "opt_non_empty",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt_text", skip_serializing_if = "Option::is_none")]
     pub username: Option<String>,
     #[serde(deserialize_with = "non_empty")]
     pub password: SecretText,

@@ -5,7 +5,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::decode::fields::{opt_int, opt_positive, positive, present, wait_ms};
+use crate::decode::fields::{opt, opt_int, opt_min1, positive, wait_ms};
 use crate::decode::{DecodeError, carry, decode, from_value};
 use crate::ids::JobId;
 use crate::job::CaseJob;
@@ -55,43 +55,19 @@ pub struct LeaseArgs {
     )]
     pub wait_ms: Option<u32>,
     /// Absent means no gate at all; empty means able to do nothing. Unknown words are allowed.
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub capabilities: Option<Vec<String>>,
     /// `linux`, `darwin` or `win32`.
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub os: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// See [`crate::PROTOCOL_VERSION`]; absent counts as 0.
-    #[serde(
-        default,
-        deserialize_with = "opt_int",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt_int", skip_serializing_if = "Option::is_none")]
     pub protocol: Option<i64>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub status_level: Option<StatusLevel>,
 }
 
@@ -120,19 +96,11 @@ pub struct Lease {
     pub job_id: JobId,
     pub job: Value,
     /// Absent from servers that are older than the token.
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub attempt: Option<AttemptToken>,
     /// Milliseconds from now until the lease runs out, where the server announces it;
     /// [`crate::DEFAULT_LEASE_TTL_MS`] otherwise.
-    #[serde(
-        default,
-        deserialize_with = "opt_positive",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt_min1", skip_serializing_if = "Option::is_none")]
     pub lease_ttl_ms: Option<u64>,
 }
 
@@ -244,35 +212,15 @@ pub struct AcceptedReply {
 #[serde(rename_all = "camelCase")]
 pub struct HeartbeatArgs {
     /// Absent: the runner lives, no job is renewed.
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub job_id: Option<JobId>,
-    #[serde(
-        default,
-        deserialize_with = "opt_positive",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt_min1", skip_serializing_if = "Option::is_none")]
     pub lease_epoch: Option<u64>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub capabilities: Option<Vec<String>>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub status_level: Option<StatusLevel>,
 }
 
@@ -295,23 +243,11 @@ pub(crate) fn attempt_of(job_id: Option<&JobId>, lease_epoch: Option<u64>) -> Op
 pub struct HeartbeatReply {
     pub ok: bool,
     /// Whether the lease was renewed; absent when no job was named.
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub extended: Option<bool>,
     /// Whether the holder is to stop.
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub cancelled: Option<bool>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

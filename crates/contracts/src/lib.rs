@@ -39,6 +39,7 @@ pub use decode::{DecodeError, DecodeErrorKind, JsonInput, decode};
 pub use failure::{CaseFailure, FailureClass, FailurePlacement, FailureStage};
 pub use fault::{ErrorBody, ErrorCode, Fault, FaultExtra, SIGNAL_OOM};
 pub use harness::command::*;
+pub use harness::dependency::*;
 pub use harness::front_door::*;
 pub use harness::mapping::{EvidenceKey, EvidencePick, EvidenceSlot, Pick, SpanAttrMapping};
 pub use harness::service::*;

@@ -3,7 +3,7 @@
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::decode::fields::{non_empty, num, opt_non_empty, opt_positive, positive, present};
+use crate::decode::fields::{non_empty, num, opt, opt_min1, opt_text, positive};
 use crate::decode::tagged;
 use crate::ids::JobId;
 use crate::lease::{AttemptToken, attempt_of};
@@ -30,9 +30,9 @@ macro_rules! report_args {
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         #[serde(rename_all = "camelCase")]
         pub struct $name {
-            #[serde(default, deserialize_with = "opt_non_empty", skip_serializing_if = "Option::is_none")]
+            #[serde(default, with = "opt_text", skip_serializing_if = "Option::is_none")]
             pub job_id: Option<JobId>,
-            #[serde(default, deserialize_with = "opt_positive", skip_serializing_if = "Option::is_none")]
+            #[serde(default, with = "opt_min1", skip_serializing_if = "Option::is_none")]
             pub lease_epoch: Option<u64>,
             $(#[$fdoc])*
             pub $field: $type,
@@ -121,17 +121,9 @@ fn trace_batch<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<TraceEv
 pub struct PushReply {
     pub ok: bool,
     /// Whether it was kept beyond the run; `report_case_trace` doesn't say.
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub durable: Option<bool>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
@@ -149,11 +141,7 @@ pub struct FsPollArgs {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FsPollReply {
     pub requests: Vec<FsRequest>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
@@ -163,11 +151,7 @@ pub struct FsRequest {
     pub id: String,
     pub kind: FsRequestKind,
     /// Relative to the working tree; there for a file only.
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
 }
 
@@ -208,11 +192,7 @@ tagged!(FsAnswer by "kind" { "fsTree" => Tree, "fsFile" => File });
 /// The changed files, where there is a repository.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FsTreeAnswer {
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub tree: Option<FsTree>,
 }
 
@@ -227,11 +207,7 @@ pub struct FsTree {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FsTreeFile {
     pub path: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub status: Option<FsFileStatus>,
 }
 
@@ -247,11 +223,7 @@ pub enum FsFileStatus {
 /// The file, where there is one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FsFileAnswer {
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub file: Option<FsFile>,
 }
 
@@ -272,10 +244,6 @@ pub struct FsFile {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FsAnswerReply {
     pub ok: bool,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::case::{NetworkPolicy, Os, ResourceRequest};
-use crate::decode::fields::{
-    non_empty, non_empty_list, num, opt_count, opt_int, opt_non_empty, opt_positive, present,
-};
+use crate::decode::fields::{non_empty, non_empty_list, num, opt, opt_count, opt_int, opt_min1, opt_text};
 use crate::decode::tagged;
 use crate::failure::CaseFailure;
 use crate::harness::command::Correlate;
@@ -26,95 +24,39 @@ pub struct CaseResult {
     /// `id@version`.
     pub harness: String,
     /// Era of the evidence; 1 when absent.
-    #[serde(
-        default,
-        deserialize_with = "opt_int",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt_int", skip_serializing_if = "Option::is_none")]
     pub evidence_version: Option<i64>,
-    #[serde(
-        default,
-        deserialize_with = "opt_count",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt_count", skip_serializing_if = "Option::is_none")]
     pub trial: Option<u64>,
     pub trace: Vec<TraceEvent>,
     /// The producer vouches that the trace is whole.
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub trace_sealed: Option<bool>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub judgments_sealed: Option<bool>,
     /// The instant that `t` of the trace counts from, ISO 8601.
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub trace_t0: Option<String>,
     pub snapshot: EnvSnapshot,
     pub scores: Vec<Score>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub failure: Option<CaseFailure>,
     /// Stamped by the control plane; what a runner sends is replaced.
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub provenance: Option<CaseProvenance>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub execution: Option<ExecutionManifest>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub trace_ref: Option<TraceRef>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub evidence: Option<TraceEvidence>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub verifier: Option<VerifierReceipt>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub source_trace_id: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub recording_ref: Option<RecordingRef>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub env_deltas: Option<Vec<EnvDelta>>,
 }
 
@@ -150,29 +92,13 @@ impl CaseResult {
 #[serde(rename_all = "camelCase")]
 pub struct CaseProvenance {
     pub ran_on: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub runner: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub attestation: Option<Attestation>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub billed_models: Option<Vec<BilledModel>>,
 }
 
@@ -197,42 +123,18 @@ pub struct BilledModel {
 pub struct ExecutionManifest {
     pub os: Os,
     pub os_resolved: OsResolved,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
     /// Evidence era 1 only; later eras use [`Self::image_provenance`].
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub runtime: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "opt_positive",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt_min1", skip_serializing_if = "Option::is_none")]
     pub manifest_version: Option<u64>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub image_provenance: Option<ImageProvenance>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub world: Option<ProvisionedWorldProof>,
 }
 
@@ -272,11 +174,7 @@ pub struct ResolvedImages {
 pub struct ResolvedImage {
     pub r#ref: String,
     pub digest: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
 }
 
@@ -303,11 +201,7 @@ pub struct UnresolvedImages {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnresolvedImage {
     pub r#ref: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
 }
 
@@ -328,23 +222,11 @@ pub enum UnresolvedReason {
 pub struct ProvisionedWorldProof {
     pub os: Os,
     pub enforced_by: Enforcer,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequest>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkPolicy>,
-    #[serde(
-        default,
-        deserialize_with = "opt_non_empty",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt_text", skip_serializing_if = "Option::is_none")]
     pub isolation: Option<String>,
 }
 
@@ -364,41 +246,17 @@ pub struct TraceRef {
     pub kind: TraceBackend,
     pub endpoint: String,
     pub run_id: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub auth_secret: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub correlate: Option<Correlate>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub experiment: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub mapping: Option<SpanAttrMapping>,
 }
 
@@ -406,42 +264,18 @@ pub struct TraceRef {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TraceEvidence {
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub final_answer: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub dom: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub screenshot_ref: Option<String>,
     /// Base64.
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub screenshot: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub screenshot_media_type: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub custom: Option<BTreeMap<String, String>>,
 }
 
@@ -453,17 +287,9 @@ pub struct VerifierReceipt {
     pub plan_digest: String,
     #[serde(deserialize_with = "non_empty")]
     pub workspace_digest: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub work: Option<RuntimeWorkRef>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub image_provenance: Option<ImageProvenance>,
     pub scores: Vec<Score>,
     #[serde(deserialize_with = "non_empty")]
@@ -476,31 +302,15 @@ pub struct VerifierReceipt {
 #[serde(rename_all = "camelCase")]
 pub struct RuntimeWorkRef {
     pub tenant: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub runtime_id: Option<String>,
     pub run_id: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub attempt_id: Option<String>,
     pub external_job_id: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub verifier: Option<VerifierWork>,
 }
 
@@ -511,11 +321,7 @@ pub struct VerifierWork {
     pub plan_digest: String,
     pub workspace_digest: String,
     pub case_id: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub agent_result_digest: Option<String>,
 }
 

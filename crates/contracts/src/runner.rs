@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use crate::capability::Capability;
-use crate::decode::fields::{opt_int, present};
+use crate::decode::fields::{opt, opt_int};
 use crate::ids::{RunnerId, SecretText, Subject, WorkspaceId};
 use crate::lease::StatusLevel;
 
@@ -20,46 +20,22 @@ pub const MAX_OS_CHARS: usize = 40;
 pub struct RunnerMeta {
     pub id: RunnerId,
     pub label: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub os: Option<String>,
     /// As advertised; words of a newer vocabulary are kept.
     pub capabilities: Vec<String>,
     /// ISO 8601.
     pub paired_at: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub last_seen_at: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "opt_int",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt_int", skip_serializing_if = "Option::is_none")]
     pub protocol: Option<i64>,
     /// True or absent, never false.
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub update_required: Option<bool>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub status: Option<RunnerStatus>,
 }
 
@@ -83,11 +59,7 @@ pub struct PairBody {
         skip_serializing_if = "Option::is_none"
     )]
     pub os: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub capabilities: Option<Vec<Capability>>,
 }
 
@@ -119,17 +91,9 @@ pub struct PairedRunner {
     pub runner: RunnerMeta,
     /// Shown once; only its hash is kept.
     pub token: SecretText,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub attach_command: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub install_command: Option<String>,
 }
 
@@ -154,54 +118,22 @@ pub struct Me {
     pub workspace: WorkspaceId,
     pub roles: Vec<String>,
     pub via: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub email: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub scopes: Option<Vec<String>>,
     /// There when the credential is a runner's.
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub runner_id: Option<RunnerId>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub teams: Option<Vec<Value>>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub workspaces: Option<Vec<MeWorkspace>>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub profile: Option<Map<String, Value>>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub config: Option<MeConfig>,
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::decode::fields::present;
+use crate::decode::fields::opt;
 use crate::decode::tagged;
 
 /// What was there when the case ended.
@@ -41,24 +41,12 @@ pub struct RepoSnapshot {
 pub struct BrowserSnapshot {
     pub url: String,
     pub dom: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub dom_ref: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub screenshot_ref: Option<String>,
     /// Base64.
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub screenshot: Option<String>,
     #[serde(default)]
     pub console: Vec<String>,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use crate::decode::fields::{non_negative, num, opt_num, present};
+use crate::decode::fields::{non_negative, num, opt, opt_num};
 use crate::decode::{carry, from_value, tagged};
 
 /// One event of a trace.
@@ -17,7 +17,10 @@ pub struct TraceEvent {
     pub span_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_id: Option<String>,
-    #[serde(serialize_with = "opt_num", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        serialize_with = "opt_num::serialize",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub duration_ms: Option<f64>,
     /// ISO 8601.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -30,29 +33,13 @@ pub struct TraceEvent {
 #[serde(rename_all = "camelCase")]
 struct Common {
     t: f64,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     span_id: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     parent_id: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     duration_ms: Option<f64>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     at: Option<String>,
 }
 
@@ -214,18 +201,9 @@ pub enum Role {
 #[serde(rename_all = "camelCase")]
 pub struct LlmCall {
     pub model: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        serialize_with = "opt_num",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt_num", skip_serializing_if = "Option::is_none")]
     pub latency_ms: Option<f64>,
 }
 
@@ -246,11 +224,7 @@ pub struct Cost {
 pub struct ToolCall {
     pub id: String,
     pub name: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub args: Option<Value>,
 }
 
@@ -266,11 +240,7 @@ pub struct ToolResult {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EnvAction {
     pub action: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub detail: Option<Value>,
 }
 
@@ -301,17 +271,9 @@ pub enum OutputStream {
 pub struct Artifact {
     pub name: String,
     pub r#ref: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
 }
 
@@ -319,11 +281,7 @@ pub struct Artifact {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Span {
     pub name: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub attributes: Option<Map<String, Value>>,
 }
 
@@ -331,30 +289,14 @@ pub struct Span {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InfraEvent {
     pub scope: InfraScope,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,
     pub message: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
 }
 

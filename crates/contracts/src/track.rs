@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use crate::decode::fields::{num, opt_num, present};
+use crate::decode::fields::{num, opt, opt_num};
 use crate::decode::{carry, discriminator, from_value};
 use crate::trace::OutputStream;
 
@@ -62,11 +62,7 @@ pub struct FrameEntry {
     #[serde(serialize_with = "num")]
     pub t: f64,
     pub r#ref: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
 }
 
@@ -86,25 +82,11 @@ pub struct NetworkEntry {
     pub t: f64,
     pub method: String,
     pub url: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        serialize_with = "opt_num",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt_num", skip_serializing_if = "Option::is_none")]
     pub status: Option<f64>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        serialize_with = "opt_num",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt_num", skip_serializing_if = "Option::is_none")]
     pub ms: Option<f64>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub body_ref: Option<String>,
 }
 
@@ -158,39 +140,15 @@ pub struct LogEntry {
 pub struct RuntimeEntry {
     #[serde(serialize_with = "num")]
     pub t: f64,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        serialize_with = "opt_num",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt_num", skip_serializing_if = "Option::is_none")]
     pub cpu_pct: Option<f64>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        serialize_with = "opt_num",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt_num", skip_serializing_if = "Option::is_none")]
     pub mem_bytes: Option<f64>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        serialize_with = "opt_num",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt_num", skip_serializing_if = "Option::is_none")]
     pub rx_bytes: Option<f64>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        serialize_with = "opt_num",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt_num", skip_serializing_if = "Option::is_none")]
     pub tx_bytes: Option<f64>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,
 }
 
@@ -200,16 +158,8 @@ pub struct CustomEntry {
     #[serde(serialize_with = "num")]
     pub t: f64,
     pub name: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub r#ref: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
 }

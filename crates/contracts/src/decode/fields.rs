@@ -9,13 +9,120 @@ use serde::ser::Serializer;
 
 use super::exact_integer;
 
-/// Reads an optional field that is there; `null` fails as it would for a required one.
-pub(crate) fn present<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de>,
-{
-    T::deserialize(deserializer).map(Some)
+/// An optional field. `null` fails as it would for a required one; absence is left to `default`.
+pub(crate) mod opt {
+    use serde::{Deserializer, Serialize, Serializer};
+
+    pub(crate) fn deserialize<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+    where
+        D: Deserializer<'de>,
+        T: serde::Deserialize<'de>,
+    {
+        T::deserialize(deserializer).map(Some)
+    }
+
+    pub(crate) fn serialize<S: Serializer, T: Serialize>(
+        value: &Option<T>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        value.serialize(serializer)
+    }
+}
+
+/// An optional integer.
+pub(crate) mod opt_int {
+    use serde::{Deserializer, Serialize, Serializer};
+
+    pub(crate) fn deserialize<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+    where
+        D: Deserializer<'de>,
+        T: TryFrom<i64>,
+    {
+        super::int(deserializer).map(Some)
+    }
+
+    pub(crate) fn serialize<S: Serializer, T: Serialize>(
+        value: &Option<T>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        value.serialize(serializer)
+    }
+}
+
+/// An optional integer of at least 0.
+pub(crate) mod opt_count {
+    use serde::{Deserializer, Serialize, Serializer};
+
+    pub(crate) fn deserialize<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+    where
+        D: Deserializer<'de>,
+        T: TryFrom<i64>,
+    {
+        super::count(deserializer).map(Some)
+    }
+
+    pub(crate) fn serialize<S: Serializer, T: Serialize>(
+        value: &Option<T>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        value.serialize(serializer)
+    }
+}
+
+/// An optional integer of at least 1.
+pub(crate) mod opt_min1 {
+    use serde::{Deserializer, Serialize, Serializer};
+
+    pub(crate) fn deserialize<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+    where
+        D: Deserializer<'de>,
+        T: TryFrom<i64>,
+    {
+        super::positive(deserializer).map(Some)
+    }
+
+    pub(crate) fn serialize<S: Serializer, T: Serialize>(
+        value: &Option<T>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        value.serialize(serializer)
+    }
+}
+
+/// Optional text of at least one character.
+pub(crate) mod opt_text {
+    use serde::{Deserializer, Serialize, Serializer};
+
+    pub(crate) fn deserialize<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+    where
+        D: Deserializer<'de>,
+        T: From<String>,
+    {
+        super::non_empty(deserializer).map(Some)
+    }
+
+    pub(crate) fn serialize<S: Serializer, T: Serialize>(
+        value: &Option<T>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        value.serialize(serializer)
+    }
+}
+
+/// An optional number that prints as an integer when it is integral.
+pub(crate) mod opt_num {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+        f64::deserialize(deserializer).map(Some)
+    }
+
+    pub(crate) fn serialize<S: Serializer>(value: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
+        match value {
+            Some(value) => super::num(value, serializer),
+            None => serializer.serialize_none(),
+        }
+    }
 }
 
 struct IntVisitor<T> {
@@ -84,24 +191,6 @@ pub(crate) fn positive<'de, D: Deserializer<'de>, T: TryFrom<i64>>(deserializer:
     int_within(deserializer, 1, i64::MAX)
 }
 
-pub(crate) fn opt_int<'de, D: Deserializer<'de>, T: TryFrom<i64>>(
-    deserializer: D,
-) -> Result<Option<T>, D::Error> {
-    int(deserializer).map(Some)
-}
-
-pub(crate) fn opt_count<'de, D: Deserializer<'de>, T: TryFrom<i64>>(
-    deserializer: D,
-) -> Result<Option<T>, D::Error> {
-    count(deserializer).map(Some)
-}
-
-pub(crate) fn opt_positive<'de, D: Deserializer<'de>, T: TryFrom<i64>>(
-    deserializer: D,
-) -> Result<Option<T>, D::Error> {
-    positive(deserializer).map(Some)
-}
-
 /// The long-poll budget that a control plane accepts, in milliseconds.
 pub(crate) fn wait_ms<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
     int_within(deserializer, 0, i64::from(crate::MAX_WAIT_MS)).map(Some)
@@ -123,14 +212,6 @@ where
     Ok(T::from(text))
 }
 
-pub(crate) fn opt_non_empty<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: From<String>,
-{
-    non_empty(deserializer).map(Some)
-}
-
 /// A list with at least one item.
 pub(crate) fn non_empty_list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
@@ -149,13 +230,6 @@ pub(crate) fn num<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S:
     match exact_integer(*value) {
         Some(integer) => serializer.serialize_i64(integer),
         None => serializer.serialize_f64(*value),
-    }
-}
-
-pub(crate) fn opt_num<S: Serializer>(value: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
-    match value {
-        Some(value) => num(value, serializer),
-        None => serializer.serialize_none(),
     }
 }
 

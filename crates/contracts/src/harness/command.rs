@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::mapping::SpanAttrMapping;
 use super::{EnvMap, ModelBinding};
 use crate::case::ResourceRequest;
-use crate::decode::fields::{non_empty, positive, present};
+use crate::decode::fields::{non_empty, opt, positive};
 use crate::decode::tagged;
 use crate::ids::SecretText;
 
@@ -32,24 +32,12 @@ pub struct CommandHarness {
     pub id: String,
     #[serde(deserialize_with = "non_empty")]
     pub version: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequest>,
     /// Relative to the case's folder; `work` when absent.
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub work_dir: Option<String>,
     /// Run in order before the command; the first that fails ends the case.
     #[serde(default)]
@@ -58,21 +46,13 @@ pub struct CommandHarness {
     pub command: String,
     #[serde(default)]
     pub env: EnvMap,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelBinding>,
     #[serde(default)]
     pub params: BTreeMap<String, String>,
     #[serde(default)]
     pub trace: CommandTraceSpec,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub live_screen: Option<LiveScreenSpec>,
 }
 
@@ -151,33 +131,17 @@ pub enum Correlate {
 #[serde(rename_all = "camelCase")]
 pub struct OtelTrace {
     pub endpoint: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub auth_secret: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub auth: Option<SecretText>,
     #[serde(default)]
     pub collect: Collect,
     #[serde(default)]
     pub correlate: Correlate,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub mapping: Option<SpanAttrMapping>,
 }
 
@@ -186,33 +150,17 @@ pub struct OtelTrace {
 #[serde(rename_all = "camelCase")]
 pub struct MlflowTrace {
     pub endpoint: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub auth_secret: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub auth: Option<SecretText>,
     #[serde(default)]
     pub collect: Collect,
     #[serde(default)]
     pub correlate: Correlate,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub experiment: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub mapping: Option<SpanAttrMapping>,
 }
 
@@ -221,17 +169,9 @@ pub struct MlflowTrace {
 #[serde(rename_all = "camelCase")]
 pub struct PlainTrace {
     pub endpoint: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub auth_secret: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub auth: Option<SecretText>,
     #[serde(default)]
     pub collect: Collect,
@@ -243,17 +183,9 @@ pub struct PlainTrace {
 pub struct PhoenixTrace {
     pub endpoint: String,
     pub project: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub auth_secret: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub auth: Option<SecretText>,
     #[serde(default)]
     pub collect: Collect,

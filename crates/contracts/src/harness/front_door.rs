@@ -6,7 +6,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use crate::decode::fields::{opt_positive, positive, present};
+use crate::decode::fields::{opt, opt_min1, positive};
 use crate::decode::tagged;
 
 /// The service that takes a case, and how.
@@ -38,41 +38,17 @@ pub struct FrontDoorSpec {
 struct FrontDoorForm {
     service: String,
     submit: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     trace: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     request: Option<FrontDoorRequest>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     completion: Option<Completion>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     correlate: Option<FrontDoorCorrelate>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     context_id: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     trace_inline: Option<TraceInline>,
 }
 
@@ -108,29 +84,13 @@ impl<'de> Deserialize<'de> for FrontDoorSpec {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FrontDoorRequest {
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub body_template: Option<Map<String, Value>>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub headers: Option<BTreeMap<String, String>>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub encoding: Option<BodyEncoding>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub files: Option<Vec<RequestFile>>,
 }
 
@@ -148,11 +108,7 @@ pub enum BodyEncoding {
 pub struct RequestFile {
     pub field: String,
     pub from: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub filename: Option<String>,
 }
 
@@ -160,11 +116,7 @@ pub struct RequestFile {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TraceInline {
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
 }
 
@@ -219,11 +171,7 @@ fn second() -> u64 {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SyncCompletion {
-    #[serde(
-        default,
-        deserialize_with = "opt_positive",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt_min1", skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
 }
 
@@ -233,11 +181,7 @@ pub struct SyncCompletion {
 pub struct PollCompletion {
     pub status_path: String,
     pub done: StatusMatch,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub failed: Option<StatusMatch>,
     #[serde(default = "second", deserialize_with = "positive")]
     pub interval_ms: u64,
@@ -250,11 +194,7 @@ pub struct PollCompletion {
 #[serde(rename_all = "camelCase")]
 pub struct StreamCompletion {
     pub done: StatusMatch,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub failed: Option<StatusMatch>,
     #[serde(default = "two_minutes", deserialize_with = "positive")]
     pub timeout_ms: u64,
@@ -264,17 +204,9 @@ pub struct StreamCompletion {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CallbackCompletion {
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub done: Option<StatusMatch>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub failed: Option<StatusMatch>,
     #[serde(default = "two_minutes", deserialize_with = "positive")]
     pub timeout_ms: u64,
@@ -307,9 +239,9 @@ impl<'de> Deserialize<'de> for StatusMatch {
         #[serde(rename_all = "camelCase")]
         struct Form {
             field: String,
-            #[serde(default, deserialize_with = "present")]
+            #[serde(default, with = "opt")]
             equals: Option<Scalar>,
-            #[serde(default, deserialize_with = "present")]
+            #[serde(default, with = "opt")]
             one_of: Option<Vec<Scalar>>,
         }
         let Form {

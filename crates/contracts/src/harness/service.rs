@@ -2,15 +2,14 @@
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
 
+use super::dependency::TopologyDependency;
 use super::front_door::FrontDoorSpec;
 use super::mapping::SpanAttrMapping;
 use super::target::TopologyTarget;
 use super::{EnvMap, ModelBinding, text_or};
-use crate::case::{Os, ResourceRequest, StoreKind};
-use crate::decode::fields::{int, non_empty, non_empty_list, opt_int, opt_positive, positive, present};
-use crate::decode::{carry, from_value};
+use crate::case::{Os, ResourceRequest};
+use crate::decode::fields::{int, non_empty, non_empty_list, opt, opt_int, opt_min1, positive};
 use crate::harness::command::Correlate;
 
 /// A harness made of services.
@@ -23,11 +22,7 @@ pub struct ServiceHarness {
     pub services: Vec<TopologyService>,
     #[serde(default)]
     pub dependencies: Vec<TopologyDependency>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub target: Option<TopologyTarget>,
     pub front_door: FrontDoorSpec,
     pub trace_source: TraceSourceSpec,
@@ -71,17 +66,9 @@ pub struct TopologyService {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ServiceForm {
     pub name: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "opt_int",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt_int", skip_serializing_if = "Option::is_none")]
     pub port: Option<i64>,
     #[serde(default)]
     pub needs: Vec<String>,
@@ -91,47 +78,19 @@ pub(crate) struct ServiceForm {
     pub replicas: i64,
     #[serde(default)]
     pub env: EnvMap,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelBinding>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub volumes: Option<Vec<String>>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub readiness: Option<ReadinessSpec>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequest>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub requires: Option<ServiceRequires>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub exec: Option<ServiceExec>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub wiring: Option<Vec<PeerWiring>>,
 }
 
@@ -214,11 +173,7 @@ pub struct ReadinessSpec {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceRequires {
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub os: Option<Os>,
 }
 
@@ -227,23 +182,11 @@ pub struct ServiceRequires {
 #[serde(deny_unknown_fields)]
 pub struct ServiceExec {
     pub kind: ExecKind,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub command: Option<Vec<String>>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub artifact: Option<ExecArtifact>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub provision: Option<ExecProvision>,
 }
 
@@ -261,11 +204,7 @@ pub enum ExecKind {
 pub struct ExecProvision {
     #[serde(deserialize_with = "non_empty_list")]
     pub command: Vec<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
 }
 
@@ -290,11 +229,7 @@ pub struct DetailedArtifact {
         skip_serializing_if = "Option::is_none"
     )]
     pub checksum: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub headers: Option<EnvMap>,
 }
 
@@ -336,199 +271,12 @@ fn checksum<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PeerWiring {
     pub service: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub host_env: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub port_env: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub url_env: Option<String>,
-}
-
-/// A store that the topology needs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TopologyDependency {
-    pub store: StoreKind,
-    pub role: String,
-    pub purpose: StorePurpose,
-    pub isolate_by: IsolateBy,
-    /// Only this service gets the connection; all of them when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub service: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub inject: Option<Vec<StoreInject>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub store_config: Option<StoreConfig>,
-}
-
-/// Whether a store is part of what a case is about.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum StorePurpose {
-    #[default]
-    Plumbing,
-    Data,
-}
-
-/// How two cases keep out of each other's data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum IsolateBy {
-    #[serde(rename = "thread_id")]
-    ThreadId,
-    #[serde(rename = "key-prefix")]
-    KeyPrefix,
-    #[serde(rename = "object-prefix")]
-    ObjectPrefix,
-    #[serde(rename = "schema")]
-    Schema,
-    #[serde(rename = "external")]
-    External,
-}
-
-fn url_template() -> String {
-    "{url}".to_owned()
-}
-
-/// One variable that carries part of a store's connection.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct StoreInject {
-    #[serde(deserialize_with = "non_empty")]
-    pub env: String,
-    /// Text with `{field}` places.
-    #[serde(default = "url_template")]
-    pub template: String,
-}
-
-/// Sizes of a store.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct StoreConfig {
-    #[serde(
-        default,
-        deserialize_with = "opt_positive",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub memory_mb: Option<u64>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub evict_when_full: Option<bool>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub persistence: Option<bool>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct DependencyForm {
-    store: StoreKind,
-    role: String,
-    #[serde(default)]
-    purpose: StorePurpose,
-    isolate_by: IsolateBy,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
-    service: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
-    inject: Option<Vec<StoreInject>>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
-    store_config: Option<StoreConfig>,
-}
-
-impl StoreKind {
-    /// Returns the fields that a [`StoreInject`] template may name.
-    pub fn inject_fields(self) -> &'static [&'static str] {
-        match self {
-            Self::Postgres => &[
-                "host", "port", "endpoint", "url", "user", "password", "userinfo", "database",
-            ],
-            Self::Redis => &[
-                "host",
-                "port",
-                "endpoint",
-                "url",
-                "user",
-                "password",
-                "userinfo",
-                "keyPrefix",
-            ],
-            Self::Minio => &[
-                "host",
-                "port",
-                "endpoint",
-                "url",
-                "accessKey",
-                "secretKey",
-                "bucket",
-            ],
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for TopologyDependency {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = Value::deserialize(deserializer)?;
-        let form: DependencyForm = from_value(value).map_err(|error| carry(&error))?;
-        let inject = form.inject.as_deref().unwrap_or_default();
-        if form.isolate_by == IsolateBy::External && !inject.is_empty() {
-            return Err(D::Error::custom("at `inject`: an external store injects nothing"));
-        }
-        for (index, item) in inject.iter().enumerate() {
-            if let Some(field) = unknown_field(&item.template, form.store.inject_fields()) {
-                return Err(D::Error::custom(format_args!(
-                    "at `inject[{index}].template`: unknown field {{{field}}}, expected one of {}",
-                    form.store.inject_fields().join(", ")
-                )));
-            }
-        }
-        Ok(Self {
-            store: form.store,
-            role: form.role,
-            purpose: form.purpose,
-            isolate_by: form.isolate_by,
-            service: form.service,
-            inject: form.inject,
-            store_config: form.store_config,
-        })
-    }
-}
-
-/// Finds the first `{name}` of a template that isn't known.
-fn unknown_field<'t>(template: &'t str, known: &[&str]) -> Option<&'t str> {
-    template.split('{').skip(1).find_map(|part| {
-        let (name, _) = part.split_once('}')?;
-        let word = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-        (word && !known.contains(&name)).then_some(name)
-    })
 }
 
 /// The backend that a service harness sends its trace to.
@@ -537,48 +285,20 @@ fn unknown_field<'t>(template: &'t str, known: &[&str]) -> Option<&'t str> {
 pub struct TraceSourceSpec {
     pub kind: TraceBackend,
     pub endpoint: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub auth_secret: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub correlate: Option<Correlate>,
     /// Tag to look for; `everdict.run_id` when absent.
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub correlate_tag: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub mapping: Option<SpanAttrMapping>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub artifact_base_url: Option<String>,
 }
 

@@ -7,12 +7,13 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::command::{CommandTraceSpec, LiveScreenSpec};
+use super::dependency::TopologyDependency;
 use super::front_door::FrontDoorSpec;
-use super::service::{ReadinessSpec, ServiceForm, TopologyDependency, TopologyService, TraceSourceSpec};
+use super::service::{ReadinessSpec, ServiceForm, TopologyService, TraceSourceSpec};
 use super::target::TopologyTarget;
 use super::{EnvMap, ModelBinding};
 use crate::case::ResourceRequest;
-use crate::decode::fields::{non_empty, opt_int, opt_positive, present};
+use crate::decode::fields::{non_empty, opt, opt_int, opt_min1};
 use crate::decode::{carry, from_value, tagged};
 use crate::job::HarnessRef;
 
@@ -57,44 +58,24 @@ pub struct CommandTemplate {
     pub id: String,
     #[serde(deserialize_with = "non_empty")]
     pub version: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequest>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub work_dir: Option<String>,
     #[serde(default)]
     pub setup: Vec<String>,
     pub command: String,
     #[serde(default)]
     pub env: EnvMap,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     #[serde(default)]
     pub params: BTreeMap<String, String>,
     #[serde(default)]
     pub trace: CommandTraceSpec,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub live_screen: Option<LiveScreenSpec>,
 }
 
@@ -110,11 +91,7 @@ pub struct ServiceTemplate {
     pub services: Vec<SlottedService>,
     #[serde(default)]
     pub dependencies: Vec<TopologyDependency>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub target: Option<TopologyTarget>,
     pub front_door: FrontDoorSpec,
     pub trace_source: TraceSourceSpec,
@@ -173,26 +150,14 @@ pub struct HarnessInstance {
     pub id: String,
     #[serde(deserialize_with = "non_empty")]
     pub version: String,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Image by slot; for a command `image` and `model`.
     #[serde(default)]
     pub pins: BTreeMap<String, String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub pin_sources: Option<BTreeMap<String, PinSource>>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub overrides: Option<InstanceOverrides>,
 }
 
@@ -210,41 +175,17 @@ pub struct PinSource {
 #[serde(rename_all = "camelCase")]
 pub struct InstanceOverrides {
     /// By service name.
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub services: Option<BTreeMap<String, ServiceOverride>>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub front_door: Option<FrontDoorOverride>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub target: Option<TargetOverride>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub env: Option<EnvMap>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub params: Option<BTreeMap<String, String>>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequest>,
 }
 
@@ -252,47 +193,19 @@ pub struct InstanceOverrides {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServiceOverride {
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub env: Option<EnvMap>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub unset_env: Option<Vec<String>>,
-    #[serde(
-        default,
-        deserialize_with = "opt_int",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt_int", skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i64>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequest>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub volumes: Option<Vec<String>>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub readiness: Option<ReadinessSpec>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelBinding>,
 }
 
@@ -300,17 +213,9 @@ pub struct ServiceOverride {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FrontDoorOverride {
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub request: Option<RequestOverride>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub completion: Option<CompletionOverride>,
 }
 
@@ -325,11 +230,7 @@ impl FrontDoorOverride {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestOverride {
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub body_template: Option<Map<String, Value>>,
 }
 
@@ -337,27 +238,15 @@ pub struct RequestOverride {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CompletionOverride {
-    #[serde(
-        default,
-        deserialize_with = "opt_positive",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt_min1", skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    #[serde(
-        default,
-        deserialize_with = "opt_positive",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt_min1", skip_serializing_if = "Option::is_none")]
     pub interval_ms: Option<u64>,
 }
 
 /// What an instance changes of the browser.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TargetOverride {
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub extension: Option<super::target::ExtensionRef>,
 }
