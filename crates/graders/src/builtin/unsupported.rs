@@ -1,0 +1,59 @@
+//! Ids of the vocabulary that this build can't measure: they answer so, with what is missing.
+
+use everdict_contracts::{Fault, Score, UnmeasuredReason};
+use futures_util::future::{BoxFuture, FutureExt as _, ready};
+
+use crate::compute::Compute;
+use crate::config::Config;
+use crate::grader::{GradeError, GradeInput, Grader, Needs};
+
+/// Stands in for a grader that is known but not available here.
+#[derive(Debug)]
+pub(super) struct Unsupported {
+    id: String,
+    metric: &'static str,
+    needs: Needs,
+    missing: &'static str,
+}
+
+impl Unsupported {
+    /// `None` when `id` is no known grader.
+    pub(super) fn new(id: &str, config: &Config<'_>) -> Result<Option<Self>, Fault> {
+        let (metric, needs, missing) = match id {
+            "script" => ("script", Needs::Compute, "a host for grader scripts"),
+            "reward-file" => ("tests_pass", Needs::Compute, "a private folder for the verifier's files"),
+            "swe-bench" => ("resolved", Needs::Compute, "the test-patch verifier"),
+            "dom-contains" => ("dom_contains", Needs::Observation, "a browser to take a page snapshot"),
+            "url-matches" => ("url_matches", Needs::Observation, "a browser to take a page snapshot"),
+            "store-state" => ("store-state", Needs::Observation, "a topology with a store to query"),
+            "judge" => ("judge", Needs::Observation, "a model judge"),
+            _ => return Ok(None),
+        };
+        let shown = config.name("id")?.unwrap_or(id).to_owned();
+        Ok(Some(Self { id: shown, metric, needs, missing }))
+    }
+}
+
+impl Grader for Unsupported {
+    fn grader_id(&self) -> &str {
+        &self.id
+    }
+
+    fn metric(&self) -> &str {
+        self.metric
+    }
+
+    fn needs(&self) -> Needs {
+        self.needs
+    }
+
+    fn grade<'a>(
+        &'a self,
+        _input: GradeInput<'a>,
+        _compute: Option<&'a dyn Compute>,
+    ) -> BoxFuture<'a, Result<Vec<Score>, GradeError>> {
+        let detail = format!("this runner can't measure it: it lacks {}", self.missing);
+        let score = Score::unmeasured(&self.id, self.metric, UnmeasuredReason::Unsupported, false).with_detail(detail);
+        ready(Ok(vec![score])).boxed()
+    }
+}
