@@ -1,0 +1,76 @@
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::unix::pipe;
+
+use super::capture::{Capture, CaptureLimits, Captured};
+use super::lines::LineSplitter;
+use super::{OutputSink, Stream};
+
+/// A quarter of a Linux pipe: large enough that a flood costs few reads, small enough to hold two per launch.
+const READ_BYTES: usize = 16 * 1024;
+
+/// Reads one stream of a child into its capture and, line by line, into the sink.
+pub(crate) struct StreamPump {
+    stream: Stream,
+    source: Option<pipe::Receiver>,
+    capture: Capture,
+    lines: LineSplitter,
+    sink: Option<Arc<dyn OutputSink>>,
+}
+
+impl StreamPump {
+    pub(crate) fn new(
+        stream: Stream,
+        source: OwnedFd,
+        limits: CaptureLimits,
+        sink: Option<Arc<dyn OutputSink>>,
+    ) -> io::Result<Self> {
+        let source = Some(pipe::Receiver::from_owned_fd(source)?);
+        Ok(Self { stream, source, capture: Capture::new(limits), lines: LineSplitter::default(), sink })
+    }
+
+    /// Reads until the last writer is gone. Cancel safe: a byte that was read has been accepted.
+    pub(crate) async fn run(&mut self) {
+        let mut buffer = vec![0; READ_BYTES];
+        while let Some(source) = &self.source {
+            if source.readable().await.is_err() {
+                break;
+            }
+            match source.try_read(&mut buffer) {
+                Ok(0) => break,
+                Ok(read) => self.accept(&buffer[..read]),
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+                Err(_) => break,
+            }
+        }
+        self.source = None;
+    }
+
+    /// Flushes the unfinished line and gives out the capture.
+    pub(crate) fn finish(mut self) -> Captured {
+        if let Some(sink) = &self.sink {
+            self.lines.finish(&mut |line| sink.line(self.stream, line));
+        }
+        self.capture.finish()
+    }
+
+    fn accept(&mut self, bytes: &[u8]) {
+        self.capture.push(bytes);
+        if let Some(sink) = &self.sink {
+            let stream = self.stream;
+            self.lines.push(bytes, Instant::now(), &mut |line| sink.line(stream, line));
+        }
+    }
+}
+
+/// Writes `input` to the child's standard input and closes it. A child that doesn't read is not an error.
+pub(crate) async fn feed(target: Option<(OwnedFd, Vec<u8>)>) {
+    let Some((target, input)) = target else { return };
+    if let Ok(mut target) = pipe::Sender::from_owned_fd(target) {
+        let _: io::Result<()> = target.write_all(&input).await;
+    }
+}

@@ -1,0 +1,25 @@
+//! Processes as Unix knows them: a group per launch, exact identities, and a sweep for what left its group.
+
+mod registry;
+mod spawned;
+#[cfg(target_os = "linux")]
+#[path = "unix/tree_linux.rs"]
+mod tree;
+#[cfg(not(target_os = "linux"))]
+#[path = "unix/tree_other.rs"]
+mod tree;
+mod watch;
+
+pub use registry::{become_subreaper, become_subreaper_beside_other_children};
+pub(crate) use spawned::{Pipes, Spawned};
+pub(crate) use watch::ExitWatch;
+pub(crate) use tree::{boot_id, is_alive, this_process};
+
+/// A process that can't be mistaken for a later one with the same number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ProcessId {
+    /// The number; also that of the process group when this is the main process of a launch.
+    pub pid: i32,
+    /// When it started, in clock ticks since boot; `None` where the system doesn't tell.
+    pub started: Option<u64>,
+}
