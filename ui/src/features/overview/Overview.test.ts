@@ -50,7 +50,7 @@ describe("the overview", () => {
     show(scripted(unpaired));
     const runners = within(await screen.findByRole("region", { name: "Runners" }));
     expect(runners.getByText("No runner is paired on this machine")).toBeTruthy();
-    expect(runners.getByText("everdict-runner pair --hub <address>")).toBeTruthy();
+    expect(runners.getByText("everdict-runner pair --hub <address> --api-key-stdin")).toBeTruthy();
     expect(screen.getByText("Not paired")).toBeTruthy();
   });
 

@@ -1,6 +1,7 @@
 /** What to type; the same in every language. */
 export const commands = {
-  pair: "everdict-runner pair --hub <address>",
+  pair: "everdict-runner pair --hub <address> --api-key-stdin",
+  pairHelp: "everdict-runner help pair",
   start: "everdict-runner start",
   status: "everdict-runner status",
 } as const;
