@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use crate::decode::fields::{opt, opt_min1, positive};
-use crate::decode::{carry, from_value, tagged, unexpected};
+use crate::decode::{DecodeError, carry, checked, from_value, tagged, unexpected};
 use crate::ids::CaseId;
 
 /// The time a case gets when it names none, in seconds; set by the protocol.
@@ -353,12 +353,33 @@ pub struct ResourceRequest {
     pub gpu: Option<u64>,
 }
 
-/// What a case may reach over the network.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+/// What a case may reach over the network. Hosts are listed with [`NetworkMode::Allowlist`] only.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", remote = "Self")]
 pub struct NetworkPolicy {
     pub mode: NetworkMode,
+    #[serde(default)]
     pub allowed_hosts: Vec<String>,
+}
+
+checked!(NetworkPolicy);
+
+impl NetworkPolicy {
+    fn check(&self) -> Result<(), DecodeError> {
+        if let Some(index) = self.allowed_hosts.iter().position(String::is_empty) {
+            return Err(DecodeError::invalid(
+                format!("allowedHosts[{index}]"),
+                "expected text that is not empty",
+            ));
+        }
+        if self.mode != NetworkMode::Allowlist && !self.allowed_hosts.is_empty() {
+            return Err(DecodeError::invalid(
+                "allowedHosts",
+                "hosts may be listed only with mode `allowlist`",
+            ));
+        }
+        Ok(())
+    }
 }
 
 /// The shapes of a [`NetworkPolicy`].
@@ -368,31 +389,4 @@ pub enum NetworkMode {
     Public,
     None,
     Allowlist,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct NetworkPolicyForm {
-    mode: NetworkMode,
-    #[serde(default)]
-    allowed_hosts: Vec<HostName>,
-}
-
-#[derive(Deserialize)]
-#[serde(transparent)]
-struct HostName(#[serde(deserialize_with = "crate::decode::fields::non_empty")] String);
-
-impl<'de> Deserialize<'de> for NetworkPolicy {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let form = NetworkPolicyForm::deserialize(deserializer)?;
-        if form.mode != NetworkMode::Allowlist && !form.allowed_hosts.is_empty() {
-            return Err(D::Error::custom(
-                "at `allowedHosts`: hosts may be listed only with mode `allowlist`",
-            ));
-        }
-        Ok(Self {
-            mode: form.mode,
-            allowed_hosts: form.allowed_hosts.into_iter().map(|host| host.0).collect(),
-        })
-    }
 }

@@ -236,6 +236,31 @@ macro_rules! tagged {
 }
 pub(crate) use tagged;
 
+/// Implements the serde traits for a struct with rules that span several fields.
+///
+/// The struct derives both with `#[serde(remote = "Self")]`, which gives it inherent functions of the same names, and
+/// has a `check` that runs after every read.
+macro_rules! checked {
+    ($name:ident) => {
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let value = $name::deserialize(deserializer)?;
+                value
+                    .check()
+                    .map_err(|error| $crate::decode::carry(&error))?;
+                Ok(value)
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                $name::serialize(self, serializer)
+            }
+        }
+    };
+}
+pub(crate) use checked;
+
 fn syntax(error: serde_json::Error) -> DecodeError {
     DecodeError {
         kind: DecodeErrorKind::Syntax,

@@ -181,8 +181,7 @@ impl<'de> Deserialize<'de> for LeaseReply {
 }
 
 /// Arguments of `submit_job_result`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SubmitArgs {
     #[serde(flatten)]
     pub attempt: AttemptToken,
@@ -190,13 +189,45 @@ pub struct SubmitArgs {
 }
 
 /// Arguments of `fail_job`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FailArgs {
     #[serde(flatten)]
     pub attempt: AttemptToken,
     pub message: String,
 }
+
+// A flattened token would lose the path of its faults, so both argument types are read flat.
+macro_rules! report_with_token {
+    ($name:ident { $field:ident: $type:ty }) => {
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                #[derive(Deserialize)]
+                #[serde(rename_all = "camelCase")]
+                struct Flat {
+                    job_id: JobId,
+                    #[serde(deserialize_with = "positive")]
+                    lease_epoch: u64,
+                    $field: $type,
+                }
+                let Flat {
+                    job_id,
+                    lease_epoch,
+                    $field,
+                } = Flat::deserialize(deserializer)?;
+                Ok(Self {
+                    attempt: AttemptToken {
+                        job_id,
+                        lease_epoch,
+                    },
+                    $field,
+                })
+            }
+        }
+    };
+}
+
+report_with_token!(SubmitArgs { result: CaseResult });
+report_with_token!(FailArgs { message: String });
 
 /// Reply of `submit_job_result` and `fail_job`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,26 +1,52 @@
 //! The stores of a topology: how they are isolated and how services learn their addresses.
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::case::StoreKind;
 use crate::decode::fields::{non_empty, opt, opt_min1};
+use crate::decode::{DecodeError, checked};
 
 /// A store that the topology needs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", remote = "Self")]
 pub struct TopologyDependency {
     pub store: StoreKind,
     pub role: String,
+    #[serde(default)]
     pub purpose: StorePurpose,
     pub isolate_by: IsolateBy,
     /// Only this service gets the connection; all of them when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Empty or absent when the store is isolated externally.
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub inject: Option<Vec<StoreInject>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub store_config: Option<StoreConfig>,
+}
+
+checked!(TopologyDependency);
+
+impl TopologyDependency {
+    fn check(&self) -> Result<(), DecodeError> {
+        let inject = self.inject.as_deref().unwrap_or_default();
+        if self.isolate_by == IsolateBy::External && !inject.is_empty() {
+            return Err(DecodeError::invalid(
+                "inject",
+                "an external store injects nothing",
+            ));
+        }
+        let known = self.store.inject_fields();
+        for (index, item) in inject.iter().enumerate() {
+            if let Some(field) = unknown_field(&item.template, known) {
+                return Err(DecodeError::invalid(
+                    format!("inject[{index}].template"),
+                    format!("unknown field {{{field}}}, expected one of {}", known.join(", ")),
+                ));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Whether a store is part of what a case is about.
@@ -74,22 +100,6 @@ pub struct StoreConfig {
     pub persistence: Option<bool>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct DependencyForm {
-    store: StoreKind,
-    role: String,
-    #[serde(default)]
-    purpose: StorePurpose,
-    isolate_by: IsolateBy,
-    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
-    service: Option<String>,
-    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
-    inject: Option<Vec<StoreInject>>,
-    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
-    store_config: Option<StoreConfig>,
-}
-
 impl StoreKind {
     /// Returns the fields that a [`StoreInject`] template may name.
     pub fn inject_fields(self) -> &'static [&'static str] {
@@ -117,33 +127,6 @@ impl StoreKind {
                 "bucket",
             ],
         }
-    }
-}
-
-impl<'de> Deserialize<'de> for TopologyDependency {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let form = DependencyForm::deserialize(deserializer)?;
-        let inject = form.inject.as_deref().unwrap_or_default();
-        if form.isolate_by == IsolateBy::External && !inject.is_empty() {
-            return Err(D::Error::custom("at `inject`: an external store injects nothing"));
-        }
-        for (index, item) in inject.iter().enumerate() {
-            if let Some(field) = unknown_field(&item.template, form.store.inject_fields()) {
-                return Err(D::Error::custom(format_args!(
-                    "at `inject[{index}].template`: unknown field {{{field}}}, expected one of {}",
-                    form.store.inject_fields().join(", ")
-                )));
-            }
-        }
-        Ok(Self {
-            store: form.store,
-            role: form.role,
-            purpose: form.purpose,
-            isolate_by: form.isolate_by,
-            service: form.service,
-            inject: form.inject,
-            store_config: form.store_config,
-        })
     }
 }
 

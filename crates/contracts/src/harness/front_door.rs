@@ -7,76 +7,51 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use crate::decode::fields::{opt, opt_min1, positive};
-use crate::decode::tagged;
+use crate::decode::{DecodeError, checked, tagged};
 
 /// The service that takes a case, and how.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", remote = "Self")]
 pub struct FrontDoorSpec {
     pub service: String,
     /// Method and path, like `POST /runs`.
     pub submit: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub request: Option<FrontDoorRequest>,
     /// Synchronous when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub completion: Option<Completion>,
     /// Injected when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub correlate: Option<FrontDoorCorrelate>,
     /// Template over the variables of a run, used as the key of its trace.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub context_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub trace_inline: Option<TraceInline>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct FrontDoorForm {
-    service: String,
-    submit: String,
-    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
-    trace: Option<String>,
-    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
-    request: Option<FrontDoorRequest>,
-    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
-    completion: Option<Completion>,
-    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
-    correlate: Option<FrontDoorCorrelate>,
-    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
-    context_id: Option<String>,
-    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
-    trace_inline: Option<TraceInline>,
-}
+checked!(FrontDoorSpec);
 
-impl<'de> Deserialize<'de> for FrontDoorSpec {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let form = FrontDoorForm::deserialize(deserializer)?;
-        if matches!(form.completion, Some(Completion::Trace(_))) {
-            if matches!(form.correlate, Some(FrontDoorCorrelate::Returned(_))) {
-                return Err(D::Error::custom(
-                    "at `correlate`: completion by trace needs an injected id",
+impl FrontDoorSpec {
+    fn check(&self) -> Result<(), DecodeError> {
+        if matches!(self.completion, Some(Completion::Trace(_))) {
+            if matches!(self.correlate, Some(FrontDoorCorrelate::Returned(_))) {
+                return Err(DecodeError::invalid(
+                    "correlate",
+                    "completion by trace needs an injected id",
                 ));
             }
-            if form.trace_inline.is_some() {
-                return Err(D::Error::custom(
-                    "at `traceInline`: completion by trace has no inline trace",
+            if self.trace_inline.is_some() {
+                return Err(DecodeError::invalid(
+                    "traceInline",
+                    "completion by trace has no inline trace",
                 ));
             }
         }
-        Ok(Self {
-            service: form.service,
-            submit: form.submit,
-            trace: form.trace,
-            request: form.request,
-            completion: form.completion,
-            correlate: form.correlate,
-            context_id: form.context_id,
-            trace_inline: form.trace_inline,
-        })
+        Ok(())
     }
 }
 
@@ -223,40 +198,27 @@ pub struct TraceCompletion {
 }
 
 /// A condition on one field of a status; at least one of the two tests is there.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", remote = "Self")]
 pub struct StatusMatch {
     pub field: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub equals: Option<Scalar>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub one_of: Option<Vec<Scalar>>,
 }
 
-impl<'de> Deserialize<'de> for StatusMatch {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Form {
-            field: String,
-            #[serde(default, with = "opt")]
-            equals: Option<Scalar>,
-            #[serde(default, with = "opt")]
-            one_of: Option<Vec<Scalar>>,
+checked!(StatusMatch);
+
+impl StatusMatch {
+    fn check(&self) -> Result<(), DecodeError> {
+        if self.equals.is_none() && self.one_of.is_none() {
+            return Err(DecodeError::invalid(
+                "",
+                "expected at least one of `equals` and `oneOf`",
+            ));
         }
-        let Form {
-            field,
-            equals,
-            one_of,
-        } = Form::deserialize(deserializer)?;
-        if equals.is_none() && one_of.is_none() {
-            return Err(D::Error::custom("expected at least one of `equals` and `oneOf`"));
-        }
-        Ok(Self {
-            field,
-            equals,
-            one_of,
-        })
+        Ok(())
     }
 }
 

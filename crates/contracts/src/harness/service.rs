@@ -9,7 +9,8 @@ use super::mapping::SpanAttrMapping;
 use super::target::TopologyTarget;
 use super::{EnvMap, ModelBinding, text_or};
 use crate::case::{Os, ResourceRequest};
-use crate::decode::fields::{int, non_empty, non_empty_list, opt, opt_int, opt_min1, positive};
+use crate::decode::fields::{int, non_empty, non_empty_list, opt, opt_int, positive};
+use crate::decode::{DecodeError, checked};
 use crate::harness::command::Correlate;
 
 /// A harness made of services.
@@ -33,45 +34,18 @@ fn one() -> i64 {
 }
 
 /// One service of a topology. A container needs `image`; host execution forbids it and needs a command.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TopologyService {
-    pub name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub image: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub port: Option<i64>,
-    pub needs: Vec<String>,
-    pub per_run: Vec<String>,
-    pub replicas: i64,
-    pub env: EnvMap,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<ModelBinding>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub volumes: Option<Vec<String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub readiness: Option<ReadinessSpec>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub resources: Option<ResourceRequest>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub requires: Option<ServiceRequires>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub exec: Option<ServiceExec>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub wiring: Option<Vec<PeerWiring>>,
-}
-
-/// The fields of a service as they stand on the wire, before the rules that span several of them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct ServiceForm {
+#[serde(rename_all = "camelCase", remote = "Self")]
+pub struct TopologyService {
     pub name: String,
     #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
     #[serde(default, with = "opt_int", skip_serializing_if = "Option::is_none")]
     pub port: Option<i64>,
+    /// Peers that must be up first.
     #[serde(default)]
     pub needs: Vec<String>,
+    /// Names of variables that are injected anew for each run.
     #[serde(default)]
     pub per_run: Vec<String>,
     #[serde(default = "one", deserialize_with = "int")]
@@ -94,13 +68,32 @@ pub(crate) struct ServiceForm {
     pub wiring: Option<Vec<PeerWiring>>,
 }
 
-impl ServiceForm {
-    /// Applies the rules between `image`, `exec.kind` and `exec.command`.
-    pub(crate) fn check(self) -> Result<TopologyService, &'static str> {
-        let host = self.exec.as_ref().is_some_and(|exec| exec.kind == ExecKind::Host);
-        if host {
+checked!(TopologyService);
+
+impl TopologyService {
+    /// Tells whether the service runs on the host rather than in a container.
+    pub fn on_host(&self) -> bool {
+        self.exec.as_ref().is_some_and(|exec| exec.kind == ExecKind::Host)
+    }
+
+    fn check(&self) -> Result<(), DecodeError> {
+        if !self.on_host() && self.image.is_none() {
+            return Err(DecodeError::invalid(
+                "image",
+                "a service in a container needs an image",
+            ));
+        }
+        self.check_host()
+    }
+
+    /// Checks what must hold even while a template leaves the image open.
+    pub(crate) fn check_host(&self) -> Result<(), DecodeError> {
+        if self.on_host() {
             if self.image.is_some() {
-                return Err("at `image`: a service on the host takes no image");
+                return Err(DecodeError::invalid(
+                    "image",
+                    "a service on the host takes no image",
+                ));
             }
             if self
                 .exec
@@ -108,46 +101,13 @@ impl ServiceForm {
                 .and_then(|exec| exec.command.as_ref())
                 .is_none_or(Vec::is_empty)
             {
-                return Err("at `exec.command`: a service on the host needs a command");
+                return Err(DecodeError::invalid(
+                    "exec.command",
+                    "a service on the host needs a command",
+                ));
             }
-        } else if self.image.is_none() {
-            return Err("at `image`: a service in a container needs an image");
         }
-        Ok(self.into_service())
-    }
-
-    pub(crate) fn into_service(self) -> TopologyService {
-        TopologyService {
-            name: self.name,
-            image: self.image,
-            port: self.port,
-            needs: self.needs,
-            per_run: self.per_run,
-            replicas: self.replicas,
-            env: self.env,
-            model: self.model,
-            volumes: self.volumes,
-            readiness: self.readiness,
-            resources: self.resources,
-            requires: self.requires,
-            exec: self.exec,
-            wiring: self.wiring,
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for TopologyService {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        ServiceForm::deserialize(deserializer)?
-            .check()
-            .map_err(D::Error::custom)
-    }
-}
-
-impl TopologyService {
-    /// Tells whether the service runs on the host rather than in a container.
-    pub fn on_host(&self) -> bool {
-        self.exec.as_ref().is_some_and(|exec| exec.kind == ExecKind::Host)
+        Ok(())
     }
 }
 

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::decode::fields::{opt, positive};
-use crate::decode::tagged;
+use crate::decode::{DecodeError, checked, tagged};
 
 /// What the agent acts on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -153,29 +152,27 @@ pub struct AcquireCapacity {
     pub scale: Option<Scale>,
 }
 
-/// Bounds of a service's copies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+/// Bounds of a service's copies; the least is not above the most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(remote = "Self")]
 pub struct Scale {
+    #[serde(deserialize_with = "positive")]
     pub min: u64,
+    #[serde(deserialize_with = "positive")]
     pub max: u64,
 }
 
-impl<'de> Deserialize<'de> for Scale {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        struct Form {
-            #[serde(deserialize_with = "positive")]
-            min: u64,
-            #[serde(deserialize_with = "positive")]
-            max: u64,
+checked!(Scale);
+
+impl Scale {
+    fn check(&self) -> Result<(), DecodeError> {
+        if self.min > self.max {
+            return Err(DecodeError::invalid(
+                "min",
+                format!("{} is more than max {}", self.min, self.max),
+            ));
         }
-        let Form { min, max } = Form::deserialize(deserializer)?;
-        if min > max {
-            return Err(D::Error::custom(format_args!(
-                "at `min`: {min} is more than max {max}"
-            )));
-        }
-        Ok(Self { min, max })
+        Ok(())
     }
 }
 

@@ -2,19 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::command::{CommandTraceSpec, LiveScreenSpec};
 use super::dependency::TopologyDependency;
 use super::front_door::FrontDoorSpec;
-use super::service::{ReadinessSpec, ServiceForm, TopologyService, TraceSourceSpec};
+use super::service::{ReadinessSpec, TopologyService, TraceSourceSpec};
 use super::target::TopologyTarget;
 use super::{EnvMap, ModelBinding};
 use crate::case::ResourceRequest;
 use crate::decode::fields::{non_empty, opt, opt_int, opt_min1};
-use crate::decode::{carry, from_value, tagged};
+use crate::decode::{DecodeError, carry, from_value, tagged};
 use crate::job::HarnessRef;
 
 /// A harness with slots left open.
@@ -116,29 +115,26 @@ impl SlottedService {
 
 impl<'de> Deserialize<'de> for SlottedService {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        /// A service whose image may still come from a pin.
+        #[derive(Deserialize)]
+        #[serde(transparent)]
+        struct Open(#[serde(deserialize_with = "TopologyService::deserialize")] TopologyService);
+
         let mut object = Map::<String, Value>::deserialize(deserializer)?;
         let slot = match object.remove("slot") {
             None => None,
             Some(Value::String(slot)) => Some(slot),
-            Some(_) => return Err(D::Error::custom("at `slot`: expected text")),
+            Some(other) => {
+                let message = format!(
+                    "invalid type: {}, expected text",
+                    crate::decode::unexpected(&other)
+                );
+                return Err(carry(&DecodeError::invalid("slot", message)));
+            }
         };
-        let form: ServiceForm = from_value(Value::Object(object)).map_err(|error| carry(&error))?;
-        // A pin may bring the image, so its absence is judged on the resolved service.
-        let service = if form.image.is_some() || form.exec.is_some() {
-            form.clone().check().or_else(|words| {
-                if form.image.is_none() && words.starts_with("at `image`") {
-                    Ok(form.into_service())
-                } else {
-                    Err(words)
-                }
-            })
-        } else {
-            Ok(form.into_service())
-        };
-        Ok(Self {
-            slot,
-            service: service.map_err(D::Error::custom)?,
-        })
+        let Open(service) = from_value(Value::Object(object)).map_err(|error| carry(&error))?;
+        service.check_host().map_err(|error| carry(&error))?;
+        Ok(Self { slot, service })
     }
 }
 
