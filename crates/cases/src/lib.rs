@@ -1,0 +1,30 @@
+//! Runs one leased case: job in, result out.
+//!
+//! What it is for: [`run_leased_job`] takes a parsed [`everdict_contracts::CaseJob`], builds the declared world in a
+//! scratch directory, drives the harness in it, snapshots what it did, grades it in two phases and assembles the
+//! [`everdict_contracts::CaseResult`].
+//!
+//! What it refuses: a world it can't provide. Another operating system, limits on cpu or memory, a closed network, an
+//! image or a service topology are config-class faults before anything runs, because a case that ran in another world
+//! than it declares measures another task.
+//!
+//! Invariants:
+//! - Everything that can be wrong with a job (graders, template, environment, world) is found before the agent runs.
+//! - A seed or a setup step that fails is never scored.
+//! - A harness that exits non-zero, is not found or runs out of time is evidence in the trace, not a failure.
+//! - However a case ends, its processes are dead and its scratch directory is removed, or what is left is named.
+//! - Values from the job reach the shell as variables, never as program text.
+
+mod case;
+mod context;
+mod grading;
+mod harness;
+mod job;
+mod recorder;
+mod sandbox;
+mod span;
+mod template;
+mod world;
+
+pub use context::{CaseContext, Progress};
+pub use job::run_leased_job;

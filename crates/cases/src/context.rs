@@ -1,0 +1,43 @@
+//! What a case gets from the process that runs it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use everdict_contracts::{Fault, TraceEvent};
+use everdict_exec::HostEnv;
+use tokio_util::sync::CancellationToken;
+
+/// Receives what a case shows while it runs. Called on the task that drives the case, so it must not block.
+pub trait Progress: Send + Sync {
+    /// One line of output or of the runner's own remarks, without its end, at most 16 000 characters.
+    fn log(&self, line: &str);
+
+    /// New trace events, in order; each event comes once.
+    fn trace(&self, events: Vec<TraceEvent>);
+}
+
+/// The outside world of one case.
+#[derive(Clone)]
+pub struct CaseContext {
+    /// The environment of this process, as captured at start.
+    pub host_env: Arc<HostEnv>,
+    /// Scratch directories are created in here.
+    pub work_root: PathBuf,
+    /// Gets the live view.
+    pub progress: Arc<dyn Progress>,
+    /// Stops the case.
+    pub cancel: CancellationToken,
+}
+
+impl CaseContext {
+    /// # Errors
+    /// `CANCELLED` once the token is cancelled.
+    pub(crate) fn still_wanted(&self) -> Result<(), Fault> {
+        if self.cancel.is_cancelled() { Err(cancelled()) } else { Ok(()) }
+    }
+}
+
+/// The fault of a case that was stopped from outside.
+pub(crate) fn cancelled() -> Fault {
+    Fault::cancelled("the run was cancelled")
+}
