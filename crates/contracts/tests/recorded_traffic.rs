@@ -1,0 +1,437 @@
+//! Reads recorded traffic of an existing control plane and its runner, where such recordings are at hand.
+//!
+//! Every message that this crate has a type for is decoded and written again; what comes out must be what came in,
+//! but for the keys listed here. The folder is named by `EVERDICT_WIRE_DIR`, or found beside the workspace.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use everdict_contracts::{
+    AcceptedReply, CaseJob, ErrorBody, FailArgs, FsAnswerArgs, FsAnswerReply, FsPollArgs, FsPollReply,
+    HarnessInstance, HarnessSpec, HarnessTemplate, HeartbeatArgs, HeartbeatReply, LeaseArgs, LeaseReply, Me,
+    PairBody, PairedRunner, PushReply, ReportLogArgs, ReportScreenArgs, ReportTraceArgs, ReportTrackArgs,
+    RevokedReply, RunLogs, RunRecord, RunRequest, RunnerList, SubmitArgs, decode, resolve,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// Keys of the recordings that no type of this crate carries: both were sent to see whether they are ignored.
+const LEFT_OUT: &[&str] = &["unknown_field", "pad"];
+
+/// Keys that decoding fills in when a message leaves them out, here in the registered command templates.
+const FILLED_IN: &[&str] = &["env", "params", "setup"];
+
+/// How many messages of each sort the recordings hold. A reader that passes messages by falls below.
+const FLOORS: &[(&str, usize)] = &[
+    ("answer_case_fs_request arguments", 1),
+    ("answer_case_fs_request reply", 1),
+    ("error body", 11),
+    ("fail_job arguments", 4),
+    ("fail_job reply", 4),
+    ("harness instance", 3),
+    ("harness template", 3),
+    ("heartbeat_job arguments", 42),
+    ("heartbeat_job reply", 42),
+    ("job", 48),
+    ("lease_job arguments", 74),
+    ("lease_job reply", 74),
+    ("me", 3),
+    ("pairing reply", 41),
+    ("pairing request", 41),
+    ("poll_case_fs_requests arguments", 17),
+    ("poll_case_fs_requests reply", 17),
+    ("push reply", 113),
+    ("refused arguments", 11),
+    ("report_case_log arguments", 88),
+    ("report_case_screen arguments", 1),
+    ("report_case_trace arguments", 24),
+    ("resolved harness", 2),
+    ("revoke_runner reply", 2),
+    ("roster", 19),
+    ("run logs", 2),
+    ("run record", 737),
+    ("run request", 73),
+    ("submit_job_result arguments", 50),
+    ("submit_job_result reply", 50),
+];
+
+#[derive(Default)]
+struct Tally {
+    counts: BTreeMap<&'static str, usize>,
+    faults: BTreeSet<String>,
+}
+
+impl Tally {
+    fn count(&mut self, sort: &'static str) {
+        *self.counts.entry(sort).or_default() += 1;
+    }
+
+    /// Decodes a message and compares it with what this crate would have written.
+    fn round_trip<T: DeserializeOwned + Serialize>(
+        &mut self,
+        sort: &'static str,
+        recorded: &Value,
+    ) -> Option<T> {
+        self.count(sort);
+        let typed = match decode::<T>(recorded) {
+            Ok(typed) => typed,
+            Err(error) => {
+                self.faults.insert(format!("{sort}: {error}"));
+                return None;
+            }
+        };
+        let written = serde_json::to_value(&typed).expect("a decoded message can be written");
+        let mut faults = Vec::new();
+        compare("", recorded, &written, &mut faults);
+        self.faults
+            .extend(faults.into_iter().map(|fault| format!("{sort}: {fault}")));
+        Some(typed)
+    }
+
+    /// Expects that this crate refuses what the recorded control plane refused.
+    fn refused<T: DeserializeOwned>(&mut self, sort: &'static str, recorded: &Value) {
+        self.count(sort);
+        if decode::<T>(recorded).is_ok() {
+            self.faults.insert(format!("{sort}: took {recorded}"));
+        }
+    }
+}
+
+fn compare(path: &str, recorded: &Value, written: &Value, faults: &mut Vec<String>) {
+    match (recorded, written) {
+        (Value::Object(left), Value::Object(right)) => {
+            for (key, value) in left {
+                let place = if path.is_empty() {
+                    key.clone()
+                } else {
+                    format!("{path}.{key}")
+                };
+                match right.get(key) {
+                    Some(other) => compare(&place, value, other, faults),
+                    None if listed(LEFT_OUT, &place) => {}
+                    None => faults.push(format!("{place} was lost")),
+                }
+            }
+            for key in right.keys().filter(|key| !left.contains_key(*key)) {
+                let place = if path.is_empty() {
+                    key.clone()
+                } else {
+                    format!("{path}.{key}")
+                };
+                if !listed(FILLED_IN, &place) {
+                    faults.push(format!("{place} was added"));
+                }
+            }
+        }
+        (Value::Array(left), Value::Array(right)) if left.len() == right.len() => {
+            for (one, other) in left.iter().zip(right) {
+                compare(&format!("{path}[]"), one, other, faults);
+            }
+        }
+        _ if recorded == written => {}
+        _ => faults.push(format!("{path}: {recorded} became {written}")),
+    }
+}
+
+fn listed(list: &[&str], place: &str) -> bool {
+    list.contains(&place)
+}
+
+/// One line of a recording that says what was asked, with the answer when it came.
+struct Exchange {
+    method: String,
+    path: String,
+    body: Value,
+    status: u64,
+    answer: Value,
+}
+
+fn exchanges(file: &Path) -> Vec<Exchange> {
+    let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    let mut requests = BTreeMap::new();
+    let mut statuses = BTreeMap::new();
+    let mut found = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let entry: Value = serde_json::from_str(line)
+            .unwrap_or_else(|error| panic!("{}:{}: {error}", file.display(), number + 1));
+        let id = entry["id"].to_string();
+        match entry["kind"].as_str() {
+            Some("req") => {
+                requests.insert(id, entry);
+            }
+            Some("res") => {
+                statuses.insert(id, entry["status"].as_u64().unwrap_or_default());
+            }
+            Some(kind @ ("sse" | "end")) => {
+                let answer = if kind == "sse" {
+                    entry["frame"]["data"].clone()
+                } else {
+                    entry["body"].clone()
+                };
+                let Some(request) = requests.get(&id) else {
+                    continue;
+                };
+                found.push(Exchange {
+                    method: request["method"].as_str().unwrap_or_default().to_owned(),
+                    path: request["path"].as_str().unwrap_or_default().to_owned(),
+                    body: request["body"].clone(),
+                    status: statuses.get(&id).copied().unwrap_or_default(),
+                    answer,
+                });
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Why a control plane refused a call that this crate takes on purpose: long texts are clipped, not refused.
+fn is_clamped(arguments: &Value) -> bool {
+    arguments["status"]
+        .as_str()
+        .is_some_and(|status| status.len() > everdict_contracts::MAX_STATUS_CHARS)
+}
+
+fn tool_call(tally: &mut Tally, exchange: &Exchange) {
+    let Some(tool) = exchange.body["params"]["name"].as_str() else {
+        return;
+    };
+    let arguments = &exchange.body["params"]["arguments"];
+    let result = &exchange.answer["result"];
+    let Some(text) = result["content"][0]["text"].as_str() else {
+        return;
+    };
+    if result["isError"] == Value::Bool(true) {
+        if text.starts_with("MCP error -32602: Input validation error") && !is_clamped(arguments) {
+            refused_call(tally, tool, arguments);
+        }
+        return;
+    }
+    let reply: Value = serde_json::from_str(text).expect("a tool's text is JSON");
+    match tool {
+        "lease_job" => {
+            tally.round_trip::<LeaseArgs>("lease_job arguments", arguments);
+            let lease = tally.round_trip::<LeaseReply>("lease_job reply", &reply);
+            if let Some(LeaseReply::Leased(lease)) = lease {
+                tally.round_trip::<CaseJob>("job", &lease.job);
+            }
+        }
+        "submit_job_result" => {
+            tally.round_trip::<SubmitArgs>("submit_job_result arguments", arguments);
+            tally.round_trip::<AcceptedReply>("submit_job_result reply", &reply);
+        }
+        "fail_job" => {
+            tally.round_trip::<FailArgs>("fail_job arguments", arguments);
+            tally.round_trip::<AcceptedReply>("fail_job reply", &reply);
+        }
+        "heartbeat_job" => {
+            tally.round_trip::<HeartbeatArgs>("heartbeat_job arguments", arguments);
+            tally.round_trip::<HeartbeatReply>("heartbeat_job reply", &reply);
+        }
+        "report_case_log" => {
+            tally.round_trip::<ReportLogArgs>("report_case_log arguments", arguments);
+            tally.round_trip::<PushReply>("push reply", &reply);
+        }
+        "report_case_screen" => {
+            tally.round_trip::<ReportScreenArgs>("report_case_screen arguments", arguments);
+            tally.round_trip::<PushReply>("push reply", &reply);
+        }
+        "report_case_trace" => {
+            tally.round_trip::<ReportTraceArgs>("report_case_trace arguments", arguments);
+            tally.round_trip::<PushReply>("push reply", &reply);
+        }
+        "poll_case_fs_requests" => {
+            tally.round_trip::<FsPollArgs>("poll_case_fs_requests arguments", arguments);
+            tally.round_trip::<FsPollReply>("poll_case_fs_requests reply", &reply);
+        }
+        "answer_case_fs_request" => {
+            tally.round_trip::<FsAnswerArgs>("answer_case_fs_request arguments", arguments);
+            tally.round_trip::<FsAnswerReply>("answer_case_fs_request reply", &reply);
+        }
+        "pair_runner" => {
+            tally.round_trip::<PairBody>("pairing request", arguments);
+            tally.round_trip::<PairedRunner>("pairing reply", &reply);
+        }
+        "list_runners" => {
+            tally.round_trip::<RunnerList>("roster", &reply);
+        }
+        "revoke_runner" => {
+            tally.round_trip::<RevokedReply>("revoke_runner reply", &reply);
+        }
+        "cancel_run" => {
+            tally.round_trip::<RunRecord>("run record", &reply);
+        }
+        other => panic!("no type for the reply of tool {other}"),
+    }
+}
+
+fn refused_call(tally: &mut Tally, tool: &str, arguments: &Value) {
+    const SORT: &str = "refused arguments";
+    match tool {
+        "lease_job" => tally.refused::<LeaseArgs>(SORT, arguments),
+        "submit_job_result" => tally.refused::<SubmitArgs>(SORT, arguments),
+        "fail_job" => tally.refused::<FailArgs>(SORT, arguments),
+        "report_case_trace" => tally.refused::<ReportTraceArgs>(SORT, arguments),
+        "report_case_track" => tally.refused::<ReportTrackArgs>(SORT, arguments),
+        "pair_runner" => tally.refused::<PairBody>(SORT, arguments),
+        other => panic!("no type for the arguments of tool {other}"),
+    }
+}
+
+fn http_call(tally: &mut Tally, exchange: &Exchange, registry: &mut Registry) {
+    let Exchange {
+        method,
+        path,
+        body,
+        status,
+        answer,
+    } = exchange;
+    let path = path.split('?').next().unwrap_or_default();
+    if answer.is_null() || !answer.is_object() || answer.as_object().is_some_and(serde_json::Map::is_empty) {
+        return;
+    }
+    if *status >= 400 {
+        if answer.get("code").is_some() {
+            tally.round_trip::<ErrorBody>("error body", answer);
+        }
+        return;
+    }
+    match (
+        method.as_str(),
+        path.trim_start_matches('/')
+            .split('/')
+            .collect::<Vec<_>>()
+            .as_slice(),
+    ) {
+        ("POST", ["runners"] | ["workspace", "runners"]) => {
+            tally.round_trip::<PairBody>("pairing request", body);
+            tally.round_trip::<PairedRunner>("pairing reply", answer);
+        }
+        ("GET", ["runners"] | ["workspace", "runners", ..]) => {
+            tally.round_trip::<RunnerList>("roster", answer);
+        }
+        ("GET", ["me"]) => {
+            tally.round_trip::<Me>("me", answer);
+        }
+        ("POST", ["runs"]) => {
+            tally.round_trip::<RunRequest>("run request", body);
+            tally.round_trip::<RunRecord>("run record", answer);
+        }
+        ("GET", ["runs", _]) | ("POST", ["runs", _, "cancel"]) => {
+            tally.round_trip::<RunRecord>("run record", answer);
+        }
+        ("GET", ["runs", _, "logs"]) => {
+            tally.round_trip::<RunLogs>("run logs", answer);
+        }
+        ("POST", ["harness-templates"]) => registry
+            .templates
+            .extend(tally.round_trip("harness template", body)),
+        ("POST", ["harnesses"]) => registry
+            .instances
+            .extend(tally.round_trip("harness instance", body)),
+        _ => {}
+    }
+}
+
+/// What a recording registered, to be resolved and compared with what was leased.
+#[derive(Default)]
+struct Registry {
+    templates: Vec<HarnessTemplate>,
+    instances: Vec<HarnessInstance>,
+}
+
+impl Registry {
+    fn check(&self, leased: &[HarnessSpec], tally: &mut Tally) {
+        for instance in &self.instances {
+            let Some(template) = self
+                .templates
+                .iter()
+                .find(|template| template.reference() == instance.template)
+            else {
+                continue;
+            };
+            let resolved = match resolve(template, instance) {
+                Ok(resolved) => resolved,
+                Err(fault) => {
+                    tally.faults.insert(format!("resolve: {fault}"));
+                    continue;
+                }
+            };
+            for spec in leased
+                .iter()
+                .filter(|spec| spec.id() == instance.id && spec.version() == instance.version)
+            {
+                tally.count("resolved harness");
+                if *spec != resolved {
+                    tally
+                        .faults
+                        .insert(format!("resolved {resolved:?} but leased {spec:?}"));
+                }
+            }
+        }
+    }
+}
+
+fn leased_spec(exchange: &Exchange) -> Option<HarnessSpec> {
+    let text = exchange.answer["result"]["content"][0]["text"].as_str()?;
+    let reply: Value = serde_json::from_str(text).ok()?;
+    decode(&reply["job"]["harnessSpec"]).ok()
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test has no captured environment to be handed"
+)]
+fn recordings() -> PathBuf {
+    std::env::var_os("EVERDICT_WIRE_DIR").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/wire"),
+        PathBuf::from,
+    )
+}
+
+#[test]
+fn recorded_messages_survive_a_round_trip() {
+    let folder = recordings();
+    if !folder.is_dir() {
+        eprintln!(
+            "SKIPPED recorded_messages_survive_a_round_trip: no recorded traffic at {}",
+            folder.display()
+        );
+        return;
+    }
+    let mut files: Vec<_> = std::fs::read_dir(&folder)
+        .expect("the folder can be read")
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "jsonl"))
+        .collect();
+    files.sort();
+    let mut tally = Tally::default();
+    for file in &files {
+        let mut registry = Registry::default();
+        let mut leased = Vec::new();
+        for exchange in exchanges(file) {
+            if exchange.path == "/mcp" {
+                tool_call(&mut tally, &exchange);
+                leased.extend(leased_spec(&exchange));
+            } else {
+                http_call(&mut tally, &exchange, &mut registry);
+            }
+        }
+        registry.check(&leased, &mut tally);
+    }
+    let faults: Vec<_> = tally.faults.iter().cloned().collect();
+    assert!(
+        faults.is_empty(),
+        "{} faults:\n{}",
+        faults.len(),
+        faults.join("\n")
+    );
+    for (sort, floor) in FLOORS {
+        let count = tally.counts.get(sort).copied().unwrap_or_default();
+        assert!(
+            count >= *floor,
+            "read {count} of {sort}, expected at least {floor}"
+        );
+    }
+}
