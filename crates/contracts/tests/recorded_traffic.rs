@@ -16,11 +16,24 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Keys of the recordings that no type of this crate carries: both were sent to see whether they are ignored.
-const LEFT_OUT: &[&str] = &["unknown_field", "pad"];
+/// Keys of the recordings that are not written again, by the path where they stand.
+const LEFT_OUT: &[&str] = &[
+    // Sent to see whether unknown keys are ignored.
+    "unknown_field",
+    "pad",
+    // A value beside an unmeasured score: the normaliser drops it.
+    "result.scores[].value",
+];
 
-/// Keys that decoding fills in when a message leaves them out, here in the registered command templates.
-const FILLED_IN: &[&str] = &["env", "params", "setup"];
+/// Keys that decoding fills in when a message leaves them out.
+const FILLED_IN: &[&str] = &[
+    // Of the registered command templates.
+    "env",
+    "params",
+    "setup",
+    // The normaliser stamps every score.
+    "result.scores[].status",
+];
 
 /// How many messages of each sort the recordings hold. A reader that passes messages by falls below.
 const FLOORS: &[(&str, usize)] = &[
