@@ -50,7 +50,7 @@ impl Machine {
     /// Reads them from the system.
     pub fn read() -> Self {
         Self {
-            host: gethostname::gethostname().to_string_lossy().into_owned(),
+            host: everdict_app::host_name(),
             os: os_name(),
             arch: std::env::consts::ARCH,
             // The call fails only where the limit can't be read; the one CPU that runs this is certain.

@@ -16,8 +16,11 @@ pub enum Runners {
     },
     /// The record is there and can't be read.
     Unreadable {
-        /// A sentence for the person.
+        /// What is wrong with it.
         reason: String,
+        /// What the person can do about it.
+        #[serde(rename = "nextStep", skip_serializing_if = "Option::is_none")]
+        next_step: Option<String>,
     },
 }
 
@@ -42,6 +45,7 @@ impl Runners {
             },
             Err(problem) => Self::Unreadable {
                 reason: problem.to_string(),
+                next_step: problem.next_step().map(str::to_owned),
             },
         }
     }
@@ -71,13 +75,17 @@ mod tests {
     fn a_pairing_shows_with_what_a_run_targets() {
         let home = tempfile::tempdir().unwrap();
         let paths = Paths::under(home.path());
-        paths.prepare().unwrap();
-        std::fs::write(
-            paths.registrations_file(),
-            r#"{"version": 1, "runners": [{"runnerId": "r-1", "label": "bench", "hubUrl": "http://127.0.0.1:8787",
-                "owner": "key:default", "workspace": "default", "store": "file", "pairedAt": "2026-01-01T00:00:00Z"}]}"#,
-        )
-        .unwrap();
+        Registrations::at(paths.registrations_file())
+            .put(everdict_app::Registration {
+                runner_id: "r-1".into(),
+                label: "bench".into(),
+                hub_url: "http://127.0.0.1:8787".into(),
+                owner: "key:default".into(),
+                workspace: "default".into(),
+                store: everdict_app::StoreKind::File,
+                paired_at: "2026-01-01T00:00:00Z".into(),
+            })
+            .unwrap();
         assert_eq!(
             Runners::read(&paths),
             Runners::Paired {
@@ -96,9 +104,10 @@ mod tests {
         let paths = Paths::under(home.path());
         paths.prepare().unwrap();
         std::fs::write(paths.registrations_file(), "nonsense").unwrap();
-        let Runners::Unreadable { reason } = Runners::read(&paths) else {
+        let Runners::Unreadable { reason, next_step } = Runners::read(&paths) else {
             panic!("nonsense was read");
         };
         assert!(reason.contains("runners.json"), "{reason}");
+        assert!(next_step.is_some(), "a refusal comes with its next step");
     }
 }

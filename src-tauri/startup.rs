@@ -68,11 +68,11 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Returns the exit code: 2 for a wrong command line, 69 (the service is unavailable) for a missing display.
+    /// Returns the exit code, as the command line has them: 2 for bad usage, 6 for a problem of this machine.
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::Argument(_) | Self::Contradiction => ExitCode::from(2),
-            Self::NoDisplay => ExitCode::from(69),
+            Self::NoDisplay => ExitCode::from(6),
         }
     }
 }

@@ -160,6 +160,7 @@ mod tests {
     fn pairings_that_cannot_be_read_need_the_person() {
         let unreadable = Runners::Unreadable {
             reason: "permission denied".into(),
+            next_step: None,
         };
         let shown = model(&unreadable, "C");
         assert_eq!(shown.glyph, Glyph::Attention);

@@ -71,7 +71,7 @@ fn a_pairing_made_on_the_command_line_shows_in_the_tray() {
 #[test]
 fn without_a_display_it_ends_with_a_sentence() {
     let output = support::app_without_environment();
-    assert_eq!(output.status.code(), Some(69));
+    assert_eq!(output.status.code(), Some(6));
     let message = String::from_utf8_lossy(&output.stderr);
     assert!(message.contains("DISPLAY"), "{message}");
     assert_eq!(message.lines().count(), 1, "{message}");

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use everdict_app::{Paths, Registration, Registrations, StoreKind};
 use tempfile::TempDir;
 
 use super::{WINDOW_TITLE, wait_until};
@@ -94,12 +95,18 @@ impl Desktop {
 
     /// Leaves the record that `everdict-runner pair` leaves.
     pub fn record_pairing(&self) {
-        let paths = everdict_app::Paths::under(&self.everdict_home());
-        paths.prepare().expect("the app's folders");
-        let record = r#"{"version": 1, "runners": [{"runnerId": "r-1", "label": "bench",
-            "hubUrl": "http://127.0.0.1:8787", "owner": "key:default", "workspace": "default", "store": "file",
-            "pairedAt": "2026-01-01T00:00:00Z"}]}"#;
-        fs::write(paths.registrations_file(), record).expect("the record");
+        let paths = Paths::under(&self.everdict_home());
+        Registrations::at(paths.registrations_file())
+            .put(Registration {
+                runner_id: "r-1".into(),
+                label: "bench".into(),
+                hub_url: "http://127.0.0.1:8787".into(),
+                owner: "key:default".into(),
+                workspace: "default".into(),
+                store: StoreKind::File,
+                paired_at: "2026-01-01T00:00:00Z".into(),
+            })
+            .expect("the record");
     }
 
     fn everdict_home(&self) -> std::path::PathBuf {

@@ -11,7 +11,12 @@ export interface Registration {
 export type Runners =
   | { state: "unpaired" }
   | { state: "paired"; registrations: Registration[] }
-  | { state: "unreadable"; reason: string };
+  | {
+      state: "unreadable";
+      reason: string;
+      /** What the person can do about it. */
+      nextStep?: string;
+    };
 
 export interface Overview {
   version: string;

@@ -64,8 +64,12 @@ describe("the overview", () => {
   });
 
   it("tells pairings that can't be read from none at all", async () => {
-    show(scripted({ ...paired, runners: { state: "unreadable", reason: "runners.json:3: expected a value" } }));
-    expect((await screen.findByRole("alert")).textContent).toContain("runners.json:3: expected a value");
+    const reason = "runners.json:3: expected a value";
+    const nextStep = "move the file away and pair again";
+    show(scripted({ ...paired, runners: { state: "unreadable", reason, nextStep } }));
+    const alert = await screen.findByRole("alert");
+    expect(alert.textContent).toContain(reason);
+    expect(alert.textContent).toContain(nextStep);
     expect(screen.getByText("Unknown")).toBeTruthy();
     expect(screen.queryByText("No runner is paired on this machine")).toBeNull();
   });
