@@ -1,0 +1,109 @@
+//! Scratch directories go with all that is in them, and nothing else goes with them.
+#![cfg(unix)]
+
+mod support;
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::Path;
+
+use everdict_exec::{Scratch, sweep_stale};
+use support::World;
+
+const MARKER: &str = ".everdict-scratch";
+
+#[test]
+fn only_this_user_can_enter() {
+    let root = tempfile::tempdir().unwrap();
+    let scratch = Scratch::create(&root.path().join("new/root")).unwrap();
+    for dir in [scratch.path(), scratch.work(), scratch.home(), scratch.tmp()] {
+        assert_eq!(dir.metadata().unwrap().mode() & 0o777, 0o700, "{}", dir.display());
+    }
+    assert_eq!(scratch.contained("work/a.txt").unwrap(), scratch.work().join("a.txt"));
+    assert!(scratch.contained("../other").is_err());
+}
+
+#[tokio::test]
+async fn removal_follows_no_links() {
+    let world = World::new();
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("keep"), "mine").unwrap();
+    symlink(outside.path(), world.work().join("dir")).unwrap();
+    symlink(outside.path().join("keep"), world.work().join("file")).unwrap();
+    symlink("/nonexistent", world.work().join("dangling")).unwrap();
+    let path = world.scratch.path().to_owned();
+    world.scratch.remove().await.unwrap();
+    assert!(!path.exists());
+    assert_eq!(fs::read_to_string(outside.path().join("keep")).unwrap(), "mine");
+}
+
+#[tokio::test]
+async fn read_only_trees_long_and_deep_paths_are_removed() {
+    let world = World::new();
+    let read_only = world.work().join("ro/inner");
+    fs::create_dir_all(&read_only).unwrap();
+    fs::write(read_only.join("file"), "x").unwrap();
+    for dir in [&read_only, &world.work().join("ro")] {
+        fs::set_permissions(dir, Permissions::from_mode(0o500)).unwrap();
+    }
+    let closed = world.work().join("closed");
+    fs::create_dir(&closed).unwrap();
+    fs::set_permissions(&closed, Permissions::from_mode(0)).unwrap();
+    // Longer than any path the system takes, and deeper than the descriptors a process may hold.
+    let line = "i=0; while [ $i -lt 1500 ]; do mkdir deep-directory && cd -P deep-directory || exit 1; i=$((i+1)); done; touch end";
+    let exit = world.sh(line).await;
+    assert!(exit.success(), "{}", exit.stderr.text());
+    fs::write(world.work().join("n".repeat(250)), "x").unwrap();
+    let path = world.scratch.path().to_owned();
+    assert_eq!(world.scratch.remove().await, Ok(()));
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_dropped_scratch_is_removed() {
+    let root = tempfile::tempdir().unwrap();
+    let scratch = Scratch::create(root.path()).unwrap();
+    fs::write(scratch.work().join("x"), "x").unwrap();
+    drop(scratch);
+    assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
+}
+
+fn make(root: &Path, name: &str, marker: Option<&str>) {
+    fs::create_dir_all(root.join(name).join("work")).unwrap();
+    if let Some(marker) = marker {
+        fs::write(root.join(name).join(MARKER), marker).unwrap();
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn only_scratches_of_dead_owners_are_swept() {
+    let root = tempfile::tempdir().unwrap();
+    let alive = Scratch::create(root.path()).unwrap();
+    let marker = fs::read_to_string(alive.path().join(MARKER)).unwrap();
+    let started = marker.lines().find(|line| line.starts_with("started=")).unwrap();
+    // Same number, another start: the process that owned it is gone.
+    make(root.path(), "everdict-reused", Some(&marker.replace(started, "started=1")));
+    make(root.path(), "everdict-other-boot", Some(&marker.replace("boot=", "boot=0")));
+    make(root.path(), "everdict-no-marker", None);
+    make(root.path(), "everdict-nonsense", Some("pid=-1\nstarted=x\nboot=\n"));
+    make(root.path(), "somebody-elses", Some(&marker.replace(started, "started=1")));
+    let away = tempfile::tempdir().unwrap();
+    make(away.path(), "target", Some(&marker.replace(started, "started=1")));
+    symlink(away.path().join("target"), root.path().join("everdict-link")).unwrap();
+
+    let report = sweep_stale(root.path());
+    let names = |paths: &[std::path::PathBuf]| {
+        let mut names: Vec<_> = paths.iter().map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(&report.removed), ["everdict-other-boot", "everdict-reused"]);
+    assert_eq!(names(&report.unverified), ["everdict-link", "everdict-no-marker", "everdict-nonsense"]);
+    assert_eq!(report.leftovers, []);
+    for kept in ["everdict-no-marker", "everdict-nonsense", "everdict-link", "somebody-elses"] {
+        assert!(root.path().join(kept).exists(), "{kept} was removed");
+    }
+    assert!(alive.path().exists() && away.path().join("target").exists());
+    assert_eq!(sweep_stale(&root.path().join("missing")), everdict_exec::SweepReport::default());
+}
