@@ -33,6 +33,7 @@ const LIVE_TRACE_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) async fn run_case(job: &CaseJob, ctx: &CaseContext) -> Result<CaseResult, Fault> {
     let mut plan = CasePlan::new(job, ctx)?;
     ctx.still_wanted()?;
+    say_what_is_missing(job, ctx);
     let recorder = Arc::new(Recorder::new(Arc::clone(&ctx.progress)));
     let scratch = Scratch::create(&ctx.work_root)?;
     let worked = {
@@ -50,6 +51,16 @@ pub(crate) async fn run_case(job: &CaseJob, ctx: &CaseContext) -> Result<CaseRes
     ctx.still_wanted()?;
     trace.push(released);
     Ok(assemble(job, plan, trace, snapshot, collected))
+}
+
+/// Names what the job asks for, this runner does not do, and the result stands without.
+fn say_what_is_missing(job: &CaseJob, ctx: &CaseContext) {
+    if job.meter_usage == Some(true) {
+        ctx.progress.log("[everdict] the job asks for metered model usage, which this runner does not meter");
+    }
+    if let Some(isolation) = job.eval_case.placement.as_ref().and_then(|placement| placement.isolation.as_deref()) {
+        ctx.progress.log(&format!("[everdict] the case asks for `{isolation}` isolation, which a host process has not"));
+    }
 }
 
 /// Everything that happens while the sandbox is there; the snapshot is what is left of it.

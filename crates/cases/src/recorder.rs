@@ -77,7 +77,6 @@ pub(crate) fn event_at(instant: Timestamp, kind: impl Into<TraceEventKind>) -> T
 }
 
 /// Whole milliseconds, which a JSON number holds exactly for the next 285 000 years.
-#[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 need 41 of the 53 bits")]
 fn epoch_ms(instant: Timestamp) -> f64 {
     instant.as_millisecond() as f64
 }

@@ -21,6 +21,8 @@
 //! Anything else in double braces is left as it is.
 
 mod scan;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -13,8 +13,9 @@ use crate::grader::{GradeError, GradeInput, Needs};
 use crate::plan::PlannedGrader;
 use crate::reserved::foreign_owner;
 
-/// What a sandbox gets to stop a command whose time is up before its grader is given up: TERM, a grace, KILL.
-const STOP_GRACE: Duration = Duration::from_secs(15);
+/// What a sandbox gets to stop a command whose time is up before its grader is given up: TERM, ten seconds of grace,
+/// KILL, and a sweep on a busy machine.
+const STOP_GRACE: Duration = Duration::from_secs(30);
 
 /// The graders of one case and the scores they have given so far.
 ///

@@ -216,6 +216,7 @@ async fn setup_runs_in_order_where_the_command_runs() {
 async fn the_result_says_what_ran_where() {
     let result = World::new().run(command_job("echo hello", json!({}))).await.unwrap();
     let json = serde_json::to_value(&result).unwrap();
+    assert_eq!(decode::<CaseResult>(&json).unwrap(), result, "the result survives the wire");
     assert_eq!(json["caseId"], "case-1");
     assert_eq!(json["harness"], "cmd@1.0.0");
     assert_eq!(json["evidenceVersion"], 2);

@@ -84,6 +84,16 @@ echo "args: $# $1 $3 $4 $5 $6 IS_SANDBOX=$IS_SANDBOX" >&2
 }
 
 #[tokio::test]
+async fn the_trace_is_shown_while_the_agent_works() {
+    let say = r#"printf '{"type":"assistant","message":{"content":[{"type":"text","text":"%s"}]}}\n'"#;
+    let world = with_claude(World::new(), &format!("{say} one; {say} two; sleep 1.3; {say} three"));
+    let result = world.run(built_in("claude-code", json!({}))).await.unwrap();
+    assert_eq!(answers(&result), ["one", "two", "three"]);
+    let sizes: Vec<_> = world.seen.batches.lock().unwrap().iter().map(Vec::len).collect();
+    assert_eq!(sizes, [2, 1], "a batch a second, each event once");
+}
+
+#[tokio::test]
 async fn a_missing_claude_is_an_error_event() {
     let world = World::new().with_host("PATH", "/usr/bin:/bin");
     let result = world.run(built_in("claude-code", json!({}))).await.unwrap();

@@ -27,20 +27,17 @@ impl StreamParser {
     /// Takes the next line, or the next piece of a long one.
     pub(super) fn line(&mut self, piece: &str) -> Step {
         self.partial.push_str(piece);
-        match serde_json::from_str::<Value>(&self.partial) {
-            Ok(message) => {
+        // A full-length piece in the middle of an object: the rest follows. Parsing only at its end keeps the work for a
+        // long line proportional to its length.
+        let full = piece.chars().count() == MAX_LINE_CHARS && self.partial.len() < MAX_JOINED_BYTES;
+        let whole = if full && !piece.ends_with('}') { None } else { serde_json::from_str::<Value>(&self.partial).ok() };
+        match whole {
+            Some(message) => {
                 self.partial.clear();
                 map(&message)
             }
-            // A full-length piece of an object: the rest follows.
-            Err(_)
-                if piece.chars().count() == MAX_LINE_CHARS
-                    && self.partial.starts_with('{')
-                    && self.partial.len() < MAX_JOINED_BYTES =>
-            {
-                Step::default()
-            }
-            Err(_) => {
+            None if full && self.partial.starts_with('{') => Step::default(),
+            None => {
                 self.partial.clear();
                 Step { events: Vec::new(), log: vec![piece.to_owned()] }
             }
