@@ -39,6 +39,9 @@ impl CommandPlan {
     pub(super) fn new(spec: &CommandHarness, task: &str, run_id: &str, ctx: &CaseContext) -> Result<Self, Fault> {
         let model = spec.model.as_ref().map(ModelBinding::name).unwrap_or_default();
         let rendered = render(&spec.command, &Values::new(task, model, run_id, &spec.params))?;
+        if let Some(index) = spec.setup.iter().position(|step| step.contains('\0')) {
+            return Err(Fault::bad_request(format!("harnessSpec.setup[{index}]: must not contain a NUL character")));
+        }
         let mut env = env::model_auth(&ctx.host_env);
         env.extend(env::declared(spec)?);
         env.push(("EVERDICT_RUN_ID".to_owned(), run_id.to_owned()));
@@ -135,7 +138,7 @@ impl CommandPlan {
 ///
 /// # Errors
 /// `HARNESS_INSTALL_FAILED`.
-pub(crate) async fn setup_step(sandbox: &Sandbox<'_>, line: Line<'_>, place: &str) -> Result<(), Fault> {
+async fn setup_step(sandbox: &Sandbox<'_>, line: Line<'_>, place: &str) -> Result<(), Fault> {
     let (command, limit) = (line.command.to_owned(), line.timeout);
     let ran = sandbox.run(line, Some(sandbox.live())).await?;
     if ran.exit_code == 0 {
@@ -146,5 +149,6 @@ pub(crate) async fn setup_step(sandbox: &Sandbox<'_>, line: Line<'_>, place: &st
         text => text,
     };
     let message = format!("setup failed (exit {}) at {place}: {command}\n{said}", ran.exit_code);
-    Err(Fault::new(ErrorCode::HarnessInstallFailed, message).with_log_tail(said))
+    let fault = Fault::new(ErrorCode::HarnessInstallFailed, message);
+    Err(if said.is_empty() { fault } else { fault.with_log_tail(said) })
 }

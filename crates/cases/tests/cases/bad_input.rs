@@ -60,6 +60,7 @@ async fn what_no_process_can_take_is_refused() {
     for change in [
         json!({ "harnessSpec": { "env": { "A=B": "x" } } }),
         json!({ "harnessSpec": { "env": { "A": "x\0y" } } }),
+        json!({ "harnessSpec": { "setup": ["true", "a\0b"] } }),
         json!({ "harnessSpec": { "command": "echo {{task}}" }, "evalCase": { "task": "a\0b" } }),
         json!({ "harnessSpec": { "command": "echo {{task}}" }, "evalCase": { "task": "x".repeat(200_000) } }),
         json!({ "harnessSpec": { "command": "cat <<'EOF'\n{{task}}\nEOF" } }),
