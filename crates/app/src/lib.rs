@@ -1,0 +1,41 @@
+//! The engine shared by the command line and the desktop app.
+//!
+//! It knows where things lie on this machine, what the person set, where tokens are kept, which runners are paired,
+//! how to talk to a hub, and how to run runners and a hub in this process. It never prints, never falls back from
+//! one token store to another by itself, and never writes a token anywhere but into the store that was chosen.
+//!
+//! Every failure that reaches a person is a [`Problem`]: what, why and the next step, with a class to decide by.
+
+pub mod dataset;
+mod doctor;
+mod engine;
+mod hub_client;
+//TMP mod hub_host;
+pub mod hub_url;
+mod pairing;
+mod paths;
+mod private_file;
+mod problem;
+mod registrations;
+pub mod secrets;
+mod settings;
+mod verdict;
+mod watch;
+
+pub use doctor::{Check, CheckState, Patient};
+pub use engine::{Engine, EngineSnapshot, RunnerPlan, RunnerView};
+pub use everdict_runner_core::attempt::Outcome;
+pub use everdict_runner_core::{RunnerEvent, RunnerState};
+pub use hub_client::{HubClient, HubFault, LogEvent, LogFollow, TlsFault};
+//TMP pub use hub_host::{HubHost, HubOptions, create_api_key};
+pub use pairing::{
+    HubSide, Pairing, check_label, host_name, is_runner_token, platform, unpair,
+};
+pub use paths::{HOME_VAR, Paths};
+pub use problem::{Problem, ProblemClass, Result};
+pub use registrations::{Registration, Registrations};
+pub use reqwest::Url;
+pub use secrets::{EnvSecrets, SecretFault, SecretName, SecretStore, StoreKind};
+pub use settings::{DEFAULTS as DEFAULT_SETTINGS, Settings};
+pub use verdict::{Judged, Verdict, judge, judge_result};
+pub use watch::{RunRow, follow_to_end};

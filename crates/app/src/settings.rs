@@ -1,0 +1,210 @@
+//! Settings: the compiled-in `defaults.toml` is the documentation, the person's file holds the difference.
+//!
+//! An unknown key or a bad value is refused with its `file:line`; nothing is guessed.
+
+mod schema;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::private_file;
+use crate::problem::{Problem, Result};
+use crate::secrets::StoreKind;
+use schema::Values;
+
+/// The commented defaults, as shown to people.
+pub const DEFAULTS: &str = include_str!("settings/defaults.toml");
+
+/// Every setting, checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Address of the hub when nothing else names one.
+    pub hub_url: String,
+    /// Where the embedded hub listens.
+    pub hub_listen: SocketAddr,
+    /// Folder of the hub's database, when it isn't the usual one.
+    pub hub_data_dir: Option<PathBuf>,
+    /// Cases at the same time per runner.
+    pub max_concurrent: usize,
+    /// Longest wait of one poll.
+    pub wait: Duration,
+    /// Time between heartbeats; `None` follows the hub's lease time.
+    pub heartbeat: Option<Duration>,
+    /// First pause after a failed poll.
+    pub poll_interval: Duration,
+    /// Folder of the scratch directories, when it isn't the usual one.
+    pub work_root: Option<PathBuf>,
+    /// How long running cases may go on after SIGTERM.
+    pub term_deadline: Duration,
+    /// Where tokens are kept.
+    pub secret_store: StoreKind,
+    /// The tracing filter for stderr.
+    pub log_filter: String,
+}
+
+impl Settings {
+    /// Reads the person's file over the defaults; a missing file means the defaults.
+    ///
+    /// # Errors
+    /// A problem about input with `file:line`, or about this machine when the file can't be read.
+    pub fn load(path: &Path) -> Result<Self> {
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(error) => {
+                return Err(Problem::machine(format!("can't read {}", path.display()))
+                    .fix("check the owner and the mode of the file")
+                    .because(error));
+            }
+        };
+        Self::parse(&path.display().to_string(), &text)
+    }
+
+    /// Parses `text` over the defaults; `name` is the file name used in errors.
+    ///
+    /// # Errors
+    /// A problem about input with `name:line`.
+    pub fn parse(name: &str, text: &str) -> Result<Self> {
+        let mut values = Values::default();
+        values.merge("defaults.toml", DEFAULTS)?;
+        values.merge(name, text)?;
+        Ok(Self::from_values(&values))
+    }
+
+    /// Writes the commented defaults to `path` unless a file is there, so that a person can edit them.
+    ///
+    /// # Errors
+    /// A problem about this machine.
+    pub fn write_template(path: &Path) -> Result<bool> {
+        if path.exists() {
+            return Ok(false);
+        }
+        let commented: String = DEFAULTS
+            .lines()
+            .map(|line| match line.chars().next() {
+                None | Some('#' | '[') => format!("{line}\n"),
+                Some(_) => format!("# {line}\n"),
+            })
+            .collect();
+        private_file::write(path, commented.as_bytes())?;
+        Ok(true)
+    }
+
+    fn from_values(values: &Values) -> Self {
+        Self {
+            hub_url: values.text("hub.url"),
+            hub_listen: values
+                .text("hub.listen")
+                .parse()
+                .expect("BUG: the schema lets only socket addresses through"),
+            hub_data_dir: values.path("hub.data_dir"),
+            max_concurrent: usize::try_from(values.int("runner.max_concurrent"))
+                .expect("BUG: the schema bounds runner.max_concurrent"),
+            wait: Duration::from_millis(values.int("runner.wait_ms")),
+            heartbeat: Some(values.int("runner.heartbeat_ms"))
+                .filter(|ms| *ms > 0)
+                .map(Duration::from_millis),
+            poll_interval: Duration::from_millis(values.int("runner.poll_interval_ms")),
+            work_root: values.path("runner.work_root"),
+            term_deadline: Duration::from_secs(values.int("runner.term_deadline_s")),
+            secret_store: values
+                .text("secrets.store")
+                .parse()
+                .expect("BUG: the schema lets only store names through"),
+            log_filter: values.text("log.filter"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        let problem = Settings::parse("settings.toml", text).unwrap_err();
+        assert_eq!(problem.class(), crate::ProblemClass::Input);
+        problem.to_string()
+    }
+
+    #[test]
+    fn an_empty_file_gives_the_documented_defaults() {
+        let settings = Settings::parse("settings.toml", "").unwrap();
+        assert_eq!(settings.hub_url, "http://localhost:8787");
+        assert_eq!(settings.hub_listen.to_string(), "127.0.0.1:8787");
+        assert_eq!(settings.max_concurrent, 1);
+        assert_eq!(settings.wait, Duration::from_secs(25));
+        assert_eq!(settings.heartbeat, None);
+        assert_eq!(settings.secret_store, StoreKind::Keyring);
+    }
+
+    #[test]
+    fn the_person_s_file_overrides_only_what_it_names() {
+        let settings = Settings::parse(
+            "settings.toml",
+            "[runner]\nmax_concurrent = 4\n[secrets]\nstore = \"file\"\n",
+        )
+        .unwrap();
+        assert_eq!(settings.max_concurrent, 4);
+        assert_eq!(settings.secret_store, StoreKind::File);
+        assert_eq!(settings.wait, Duration::from_secs(25));
+    }
+
+    #[test]
+    fn an_unknown_key_names_the_place_and_the_nearest_known_one() {
+        let text = refused("[runner]\n\nmax_concurent = 2\n");
+        assert_eq!(
+            text,
+            "settings.toml:3: unknown key runner.max_concurent; did you mean runner.max_concurrent?"
+        );
+    }
+
+    #[test]
+    fn an_unknown_table_is_refused_too() {
+        assert_eq!(
+            refused("[runners]\nmax_concurrent = 2\n"),
+            "settings.toml:1: unknown table runners; did you mean runner?"
+        );
+    }
+
+    #[test]
+    fn a_bad_value_names_the_value_and_what_is_allowed() {
+        assert_eq!(
+            refused("[runner]\nmax_concurrent = 65\n"),
+            "settings.toml:2: runner.max_concurrent can't be 65; allowed: a whole number from 1 to 64"
+        );
+        assert_eq!(
+            refused("[runner]\nwait_ms = \"fast\"\n"),
+            "settings.toml:2: runner.wait_ms can't be \"fast\"; allowed: a whole number from 0 to 60000"
+        );
+        assert_eq!(
+            refused("[secrets]\nstore = \"vault\"\n"),
+            "settings.toml:2: secrets.store can't be \"vault\"; allowed: \"keyring\", \"file\", \"env\""
+        );
+        assert_eq!(
+            refused("[hub]\nlisten = \"8787\"\n"),
+            "settings.toml:2: hub.listen can't be \"8787\"; allowed: an address and port such as \"127.0.0.1:8787\""
+        );
+        assert_eq!(
+            refused("[hub]\nurl = \"hub.example\"\n"),
+            "settings.toml:2: hub.url can't be \"hub.example\"; allowed: an http:// or https:// address"
+        );
+    }
+
+    #[test]
+    fn broken_toml_names_the_line() {
+        assert!(refused("[runner]\nwait_ms = = 3\n").starts_with("settings.toml:2: "));
+    }
+
+    #[test]
+    fn the_template_changes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("settings.toml");
+        assert!(Settings::write_template(&path).unwrap());
+        assert!(!Settings::write_template(&path).unwrap());
+        assert_eq!(
+            Settings::load(&path).unwrap(),
+            Settings::parse("x", "").unwrap()
+        );
+    }
+}
