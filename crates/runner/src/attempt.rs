@@ -11,8 +11,11 @@
 #[cfg(test)]
 mod tests;
 
+use serde::Serialize;
+
 /// Why a running attempt is stopped, weakest first. A stronger reason replaces a weaker one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum StopReason {
     /// The member stopped this runner. The hub is told that the case was cancelled.
     Member,
@@ -23,7 +26,8 @@ pub enum StopReason {
 }
 
 /// What is reported at the end of an attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Form {
     /// The result as the case produced it.
     Result,
@@ -54,7 +58,10 @@ pub enum Event {
     /// The hub took the report (`accepted: true`).
     Accepted,
     /// The hub dropped the report (`accepted: false`): another answer stands, or the lease is not ours.
-    Superseded,
+    Superseded {
+        /// The report had been sent before within the same call, without an answer.
+        repeated: bool,
+    },
     /// The hub refused the report's shape or the call (`isError`).
     Refused,
     /// No usable answer to the report; the hub may have acted on it.
@@ -89,7 +96,8 @@ pub enum Action {
 }
 
 /// How an attempt ended, as the hub sees it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// The hub took the report.
     Accepted(Form),
@@ -167,9 +175,10 @@ impl Attempt {
             Event::RenewalsMissed => self.renewals_missed(),
             Event::Finished => self.executed(Form::Result),
             Event::Failed => self.executed(Form::Fault),
-            Event::Accepted | Event::Superseded | Event::Refused | Event::Unanswered => {
-                self.answered(event)
-            }
+            Event::Accepted
+            | Event::Superseded { .. }
+            | Event::Refused
+            | Event::Unanswered => self.answered(event),
             Event::GiveUp => self.give_up(),
         }
     }
@@ -229,12 +238,12 @@ impl Attempt {
                 self.settle(Outcome::Accepted(form))
             }
             (Phase::Failing { .. }, Event::Accepted) => self.settle(Outcome::FailedJob),
-            (Phase::Submitting { .. } | Phase::Failing { .. }, Event::Superseded) => {
+            (Phase::Submitting { .. } | Phase::Failing { .. }, Event::Superseded { repeated }) => {
                 self.settle(if self.cancel_heard {
                     Outcome::Cancelled
                 } else {
                     Outcome::Superseded {
-                        after_lost_reply: self.reply_lost,
+                        after_lost_reply: self.reply_lost || repeated,
                     }
                 })
             }

@@ -97,6 +97,7 @@ struct SessionShared {
 /// The current session, or the connect in flight that all callers share.
 #[derive(Default)]
 struct Slot {
+    closed: bool,
     generation: u64,
     connect: Option<Connecting>,
 }
@@ -108,6 +109,15 @@ struct Live {
     peer: Peer<RoleClient>,
     /// Taken by [`HubSession::close`]; otherwise its drop ends the session in the background.
     service: Mutex<Option<RunningService<RoleClient, ClientConfig>>>,
+}
+
+/// A reply to a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply {
+    /// The text of the tool's result.
+    pub text: String,
+    /// The call was sent a second time after the first had no usable answer: the hub may have acted on both.
+    pub repeated: bool,
 }
 
 impl std::fmt::Debug for HubSession {
@@ -144,7 +154,7 @@ impl HubSession {
         })
     }
 
-    /// Calls a tool and returns the text of its reply (JSON by the protocol).
+    /// Calls a tool and returns its reply, whose text is JSON by the protocol.
     ///
     /// `time_out` bounds each of the two tries. Cancel safe: dropping the future closes the call's connection
     /// and tells the hub; whether the hub had acted on it by then is not known.
@@ -156,14 +166,19 @@ impl HubSession {
         tool: &'static str,
         arguments: JsonObject,
         time_out: Duration,
-    ) -> Result<String, CallError> {
+    ) -> Result<Reply, CallError> {
         let first = self.live().await?;
         match first.call(tool, arguments.clone(), time_out).await {
             Err(error) if error.may_be_the_session() => {
                 tracing::debug!(tool, %error, "call failed, replacing the session once");
                 self.retire(first.generation);
             }
-            settled => return settled,
+            settled => {
+                return settled.map(|text| Reply {
+                    text,
+                    repeated: false,
+                });
+            }
         }
         drop(first);
         let second = self.live().await?;
@@ -171,14 +186,24 @@ impl HubSession {
         if settled.as_ref().is_err_and(CallError::may_be_the_session) {
             self.retire(second.generation);
         }
-        settled
+        settled.map(|text| Reply {
+            text,
+            repeated: true,
+        })
     }
 
-    /// Ends the session with a best-effort `DELETE`. Calls in flight fail; a later call opens a new session.
+    /// Whether there is a session that no call has given up.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        let slot = self.slot();
+        matches!(slot.connect.as_ref().and_then(Shared::peek), Some(Ok(_)))
+    }
+
+    /// Ends the session for good, with a best-effort `DELETE`. Calls in flight and later ones fail.
     pub async fn close(&self) {
         let connect = {
             let mut slot = self.slot();
-            slot.generation += 1;
+            slot.closed = true;
             slot.connect.take()
         };
         // A connect still in flight has no session worth a `DELETE`; dropping it is the end of it.
@@ -198,6 +223,9 @@ impl HubSession {
     async fn live(&self) -> Result<Arc<Live>, CallError> {
         let connect = {
             let mut slot = self.slot();
+            if slot.closed {
+                return Err(lost("the session was closed here"));
+            }
             if let Some(connect) = &slot.connect {
                 connect.clone()
             } else {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use everdict_runner_core::session::{CallError, HubSession, UnreachableCause, install_crypto, mcp_url};
+use everdict_runner_core::session::{CallError, HubSession, Reply, UnreachableCause, install_crypto, mcp_url};
 use everdict_testkit::{Fault, ScriptedHub};
 use secrecy::SecretString;
 use serde_json::json;
@@ -14,7 +14,7 @@ fn session(hub: &ScriptedHub) -> HubSession {
     HubSession::new(&hub.url(), &SecretString::from(ScriptedHub::TOKEN), "0.1.0").unwrap()
 }
 
-async fn beat(session: &HubSession) -> Result<String, CallError> {
+async fn beat(session: &HubSession) -> Result<Reply, CallError> {
     session.call("heartbeat_job", rmcp::model::JsonObject::new(), SHORT).await
 }
 
@@ -100,7 +100,7 @@ async fn a_long_poll_survives_the_replacement_of_its_session() {
         hub.enqueue(json!({"evalCase": {}}));
     };
     let (poll, ()) = tokio::join!(poll, disturb);
-    assert!(poll.unwrap().contains("leaseEpoch"));
+    assert!(poll.unwrap().text.contains("leaseEpoch"));
     assert_eq!(hub.calls_of("lease_job").len(), 1);
 }
 

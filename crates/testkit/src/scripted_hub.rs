@@ -153,6 +153,12 @@ impl ScriptedHub {
         self.state.read(|inner| (inner.opened, inner.deleted))
     }
 
+    /// How many requests came with a token that is not accepted.
+    #[must_use]
+    pub fn rejected_tokens(&self) -> usize {
+        self.state.read(|inner| inner.rejected)
+    }
+
     /// How many long polls are waiting in the hub right now.
     #[must_use]
     pub fn waiting_polls(&self) -> usize {

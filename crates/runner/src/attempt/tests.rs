@@ -11,6 +11,8 @@ const CANCELLED: Event = Event::HeartbeatReply {
     cancelled: true,
 };
 
+const SUPERSEDED: Event = Event::Superseded { repeated: false };
+
 fn run(events: &[Event]) -> Vec<Action> {
     let (mut attempt, first) = Attempt::leased();
     let mut actions = vec![first];
@@ -37,7 +39,7 @@ fn a_result_is_submitted_and_settles_when_accepted() {
 #[test]
 fn an_unanswered_submit_is_sent_again_and_a_refused_second_is_told_apart() {
     assert_eq!(
-        run(&[Event::Finished, Event::Unanswered, Event::Superseded])[1..],
+        run(&[Event::Finished, Event::Unanswered, SUPERSEDED])[1..],
         [
             submit(Form::Result, 0),
             submit(Form::Result, 1),
@@ -94,7 +96,7 @@ fn a_lost_lease_overrides_a_members_stop_and_sends_nothing() {
 #[test]
 fn a_hub_cancel_is_acknowledged_once_whatever_the_answer() {
     assert_eq!(
-        run(&[CANCELLED, CANCELLED, Event::Failed, Event::Superseded])[1..],
+        run(&[CANCELLED, CANCELLED, Event::Failed, SUPERSEDED])[1..],
         [
             Action::StopExecution(StopReason::Hub),
             Action::Acknowledge,
@@ -124,7 +126,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         Just(Event::StopRequested(StopReason::Hub)),
         Just(Event::StopRequested(StopReason::LeaseLost)),
         Just(Event::Accepted),
-        Just(Event::Superseded),
+        Just(SUPERSEDED),
         Just(Event::Refused),
         Just(Event::Unanswered),
         Just(Event::GiveUp),
@@ -134,7 +136,7 @@ fn any_event() -> impl Strategy<Value = Event> {
 /// Whether the event can happen at all: an answer needs a report in flight, an end needs a running executor.
 fn possible(event: Event, in_flight: bool, executing: bool) -> bool {
     match event {
-        Event::Accepted | Event::Superseded | Event::Refused | Event::Unanswered => in_flight,
+        Event::Accepted | Event::Superseded { .. } | Event::Refused | Event::Unanswered => in_flight,
         Event::Finished | Event::Failed => executing,
         _ => true,
     }
@@ -173,7 +175,7 @@ impl Shell {
         }
         match event {
             Event::Finished | Event::Failed => self.executing = false,
-            Event::Accepted | Event::Superseded | Event::Refused | Event::Unanswered => {
+            Event::Accepted | Event::Superseded { .. } | Event::Refused | Event::Unanswered => {
                 self.in_flight = false;
             }
             _ => {}
@@ -192,7 +194,7 @@ proptest! {
         shell.carry_out(first);
         let mut answered = false;
         for event in events {
-            let settles = shell.in_flight && matches!(event, Event::Accepted | Event::Superseded);
+            let settles = shell.in_flight && matches!(event, Event::Accepted | Event::Superseded { .. });
             let before = shell.actions.len();
             shell.feed(&mut attempt, event);
             if answered {
@@ -231,7 +233,7 @@ proptest! {
     fn always_settled_after_a_stop(
         events in prop::collection::vec(any_event(), 0..40),
         reason in prop_oneof![Just(StopReason::Member), Just(StopReason::Hub), Just(StopReason::LeaseLost)],
-        last in prop_oneof![Just(Event::Accepted), Just(Event::Superseded), Just(Event::GiveUp)],
+        last in prop_oneof![Just(Event::Accepted), Just(SUPERSEDED), Just(Event::GiveUp)],
     ) {
         let (mut attempt, first) = Attempt::leased();
         let mut shell = Shell::default();

@@ -67,6 +67,7 @@ async fn message(
     body: Bytes,
 ) -> Response {
     if !authorised(&state, &headers) {
+        state.edit(|inner| inner.rejected += 1);
         return error(401, "UNAUTHENTICATED");
     }
     let Ok(body) = serde_json::from_slice::<Value>(&body) else {

@@ -55,6 +55,7 @@ pub(super) struct Inner {
     pub(super) leases: HashMap<String, Lease>,
     pub(super) calls: Vec<Call>,
     pub(super) waiting: usize,
+    pub(super) rejected: usize,
 }
 
 #[derive(Debug, Default)]

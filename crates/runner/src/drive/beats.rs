@@ -1,0 +1,94 @@
+//! The heartbeats of one attempt, on a task of their own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use everdict_contracts::{AttemptToken, HeartbeatArgs};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::backoff::jitter;
+use crate::runner::Core;
+
+/// After a beat without an answer the next one comes sooner than the interval: the hub may be back, and the lease's
+/// time is running.
+const RETRY: Duration = Duration::from_secs(5);
+/// A beat that is in flight when its attempt ends may still be answered; cutting it would cost a cancel call.
+const LEAVE: Duration = Duration::from_secs(2);
+
+/// The answer to one beat. A beat without an answer is not reported: only time decides about it.
+pub(super) struct Beat {
+    pub(super) sent: Instant,
+    pub(super) extended: bool,
+    pub(super) cancelled: bool,
+}
+
+/// Beats at once and then every third of the lease's time, until the attempt is over.
+pub(super) fn start(
+    core: &Arc<Core>,
+    attempt: &AttemptToken,
+    ttl: Duration,
+    over: &CancellationToken,
+    to: mpsc::Sender<Beat>,
+) {
+    let core = Arc::clone(core);
+    let attempt = attempt.clone();
+    let over = over.clone();
+    let tasks = core.tasks.clone();
+    tasks.spawn(async move {
+        let leave = async {
+            over.cancelled().await;
+            tokio::time::sleep(LEAVE).await;
+        };
+        tokio::select! {
+            biased;
+            () = beat_on(&core, &attempt, ttl, &over, to) => {}
+            () = leave => {}
+        }
+    });
+}
+
+async fn beat_on(
+    core: &Core,
+    attempt: &AttemptToken,
+    ttl: Duration,
+    over: &CancellationToken,
+    to: mpsc::Sender<Beat>,
+) {
+    let every = core.config.heartbeat_every(ttl);
+    loop {
+        let sent = Instant::now();
+        let (status, level) = core.board.status();
+        let args = HeartbeatArgs {
+            job_id: Some(attempt.job_id.clone()),
+            lease_epoch: Some(attempt.lease_epoch),
+            capabilities: Some(core.capabilities()),
+            status: Some(status),
+            status_level: Some(level),
+        };
+        let wait = match core.hub.heartbeat(&args).await {
+            Ok(reply) => {
+                let beat = Beat {
+                    sent,
+                    // A hub that renews without saying so is not one that took the lease away.
+                    extended: reply.extended.unwrap_or(reply.ok),
+                    cancelled: reply.cancelled.unwrap_or(false),
+                };
+                if to.send(beat).await.is_err() {
+                    return;
+                }
+                every
+            }
+            Err(error) => {
+                tracing::debug!(job = %attempt.job_id, %error, "heartbeat without an answer");
+                jitter(RETRY.min(every))
+            }
+        };
+        tokio::select! {
+            biased;
+            () = over.cancelled() => return,
+            () = tokio::time::sleep_until(sent + wait) => {}
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Carries log lines and live trace events of one attempt to the hub, beside the job.
+//!
+//! The job only ever appends to a bounded buffer. When the hub can't keep up the newest lines are left out and an
+//! explicit gap says how many. Everything here is best effort: the result carries the whole trace.
+
+mod buffer;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use everdict_contracts::{AttemptToken, JobId, TraceEvent};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::backoff::Backoff;
+use crate::board::Board;
+use crate::hub::{Hub, Push};
+use buffer::{Batch, Buffer};
+
+/// Lines that come within this travel in one call: an agent prints in bursts, and nobody reads faster.
+const LOG_WINDOW: Duration = Duration::from_millis(100);
+/// How much of the live trace travels at once; the cadence that the existing runner has.
+const TRACE_WINDOW: Duration = Duration::from_secs(1);
+/// Before the result goes out, the rest of the log gets this long. A hub that is away must not hold the verdict.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
+/// First wait after a push without an answer. The session has by then tried twice.
+const RETRY_BASE: Duration = Duration::from_millis(500);
+/// A log that lags by more than this would look stuck after the hub is back.
+const RETRY_CAP: Duration = Duration::from_secs(10);
+
+/// The job's side: appends and never waits. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Evidence {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    job_id: JobId,
+    board: Board,
+    buffer: Mutex<Buffer>,
+    grown: Notify,
+}
+
+impl Evidence {
+    pub(crate) fn new(job_id: JobId, board: Board) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                job_id,
+                board,
+                buffer: Mutex::default(),
+                grown: Notify::new(),
+            }),
+        }
+    }
+
+    /// Sends what is appended until `stop`, then the rest of the log, within a deadline.
+    ///
+    /// A push that the hub refuses by its authority ends the pushing: the lease is no longer ours. A push that it
+    /// refuses by its schema becomes a gap, and the next ones go on.
+    pub(crate) async fn pump(&self, hub: &Hub, attempt: &AttemptToken, stop: CancellationToken) {
+        let deadline = async {
+            stop.cancelled().await;
+            tokio::time::sleep(FLUSH_TIMEOUT).await;
+        };
+        tokio::select! {
+            biased;
+            () = self.send_until(&stop, hub, attempt) => {}
+            () = deadline => tracing::debug!(job = %attempt.job_id, "the end of the log did not get through"),
+        }
+    }
+
+    /// A call in flight is never cut by `stop`: its lines would be lost.
+    async fn send_until(&self, stop: &CancellationToken, hub: &Hub, attempt: &AttemptToken) {
+        let mut backoff = Backoff::new(RETRY_BASE, RETRY_CAP);
+        let mut trace_due = Instant::now() + TRACE_WINDOW;
+        loop {
+            let last_round = self.rest(stop, trace_due).await;
+            loop {
+                let trace_now = !last_round && Instant::now() >= trace_due;
+                let Some(batch) = self.next_batch(trace_now) else {
+                    break;
+                };
+                if matches!(batch, Batch::Trace(_)) {
+                    trace_due = Instant::now() + TRACE_WINDOW;
+                }
+                match self.send(hub, attempt, batch).await {
+                    Ok(()) => backoff.reset(),
+                    Err(Stop::Refused) => return,
+                    Err(Stop::Away) if stop.is_cancelled() => return,
+                    Err(Stop::Away) => {
+                        let _ = tokio::time::timeout(backoff.next(), stop.cancelled()).await;
+                    }
+                }
+            }
+            if last_round {
+                return;
+            }
+        }
+    }
+
+    /// Waits for something to send. Returns whether this is the last round.
+    async fn rest(&self, stop: &CancellationToken, trace_due: Instant) -> bool {
+        let something = async {
+            if self.buffer().has_trace() {
+                // Also when nothing more is printed.
+                let _ = tokio::time::timeout_at(trace_due, self.shared.grown.notified()).await;
+            } else {
+                self.shared.grown.notified().await;
+            }
+            tokio::time::sleep(LOG_WINDOW).await;
+        };
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => true,
+            () = something => false,
+        }
+    }
+
+    fn next_batch(&self, trace_now: bool) -> Option<Batch> {
+        let mut buffer = self.buffer();
+        match buffer.next_log() {
+            Some(batch) => Some(batch),
+            None if trace_now => buffer.next_trace(),
+            None => None,
+        }
+    }
+
+    async fn send(&self, hub: &Hub, attempt: &AttemptToken, batch: Batch) -> Result<(), Stop> {
+        let pushed = match &batch {
+            Batch::Log { text, .. } => hub.push_log(attempt, text).await,
+            Batch::Trace(events) => hub.push_trace(attempt, events).await,
+        };
+        match pushed {
+            Push::Taken => Ok(()),
+            Push::Refused => Err(Stop::Refused),
+            Push::Unreadable => {
+                self.buffer().gap_for(&batch);
+                Ok(())
+            }
+            Push::Unanswered => {
+                self.buffer().put_back(batch);
+                Err(Stop::Away)
+            }
+        }
+    }
+
+    fn buffer(&self) -> std::sync::MutexGuard<'_, Buffer> {
+        self.shared
+            .buffer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why pushing pauses or ends.
+enum Stop {
+    Refused,
+    Away,
+}
+
+impl everdict_cases::Progress for Evidence {
+    fn log(&self, line: &str) {
+        self.shared.board.log_line(&self.shared.job_id, line);
+        self.buffer().push_line(line);
+        self.shared.grown.notify_one();
+    }
+
+    fn trace(&self, events: Vec<TraceEvent>) {
+        if events.is_empty() {
+            return;
+        }
+        self.buffer().push_trace(events);
+        self.shared.grown.notify_one();
+    }
+}

@@ -1,0 +1,220 @@
+//! The bounded buffer between a job and the hub. Pure; the pump owns the clock and the calls.
+
+use std::collections::VecDeque;
+
+use everdict_contracts::{MAX_TRACE_BATCH, TraceEvent};
+
+use crate::text;
+
+/// One call carries about this much: half of what the hub takes in a line, so that a batch of lines never needs
+/// exact arithmetic.
+const BATCH_UNITS: usize = 8_000;
+/// What a job may be ahead of the hub. Ten minutes of a chatty agent; less than a browser tab.
+const MAX_BUFFERED_BYTES: usize = 4 * 1024 * 1024;
+/// Live events beyond this wait for the result, which carries all of them.
+const MAX_BUFFERED_EVENTS: usize = 5_000;
+
+/// What one call carries.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Batch {
+    /// Lines joined by newlines, with the number of lines.
+    Log { text: String, lines: usize },
+    /// At most [`MAX_TRACE_BATCH`] events.
+    Trace(Vec<TraceEvent>),
+}
+
+#[derive(Debug, PartialEq)]
+enum Entry {
+    Line(String),
+    /// Lines that were left out at this place.
+    Gap { lines: usize, bytes: usize },
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Buffer {
+    entries: VecDeque<Entry>,
+    bytes: usize,
+    events: VecDeque<TraceEvent>,
+}
+
+impl Buffer {
+    /// Appends a line; a line longer than a call is cut into pieces. Over the bound, it goes into a gap.
+    pub(super) fn push_line(&mut self, line: &str) {
+        if self.bytes + line.len() > MAX_BUFFERED_BYTES {
+            self.grow_gap(1, line.len());
+            return;
+        }
+        let mut rest = line;
+        loop {
+            let piece = text::take(rest, BATCH_UNITS);
+            self.bytes += piece.len();
+            self.entries.push_back(Entry::Line(piece.to_owned()));
+            rest = &rest[piece.len()..];
+            if rest.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn grow_gap(&mut self, more_lines: usize, more_bytes: usize) {
+        if let Some(Entry::Gap { lines, bytes }) = self.entries.back_mut() {
+            *lines += more_lines;
+            *bytes += more_bytes;
+        } else {
+            self.entries.push_back(Entry::Gap {
+                lines: more_lines,
+                bytes: more_bytes,
+            });
+        }
+    }
+
+    pub(super) fn push_trace(&mut self, events: Vec<TraceEvent>) {
+        let room = MAX_BUFFERED_EVENTS.saturating_sub(self.events.len());
+        self.events.extend(events.into_iter().take(room));
+    }
+
+    pub(super) fn has_trace(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    /// Takes as many lines as one call carries.
+    pub(super) fn next_log(&mut self) -> Option<Batch> {
+        let mut text = String::new();
+        let (mut lines, mut units) = (0, 0);
+        while let Some(entry) = self.entries.front() {
+            let line = match entry {
+                Entry::Line(line) => line.clone(),
+                Entry::Gap { lines, bytes } => {
+                    format!("[{lines} lines, {bytes} bytes left out: the hub did not keep up]")
+                }
+            };
+            let more = text::units(&line) + usize::from(lines > 0);
+            if lines > 0 && units + more > BATCH_UNITS {
+                break;
+            }
+            if lines > 0 {
+                text.push('\n');
+            }
+            text.push_str(&line);
+            units += more;
+            lines += 1;
+            if let Some(Entry::Line(line)) = self.entries.pop_front() {
+                self.bytes -= line.len();
+            }
+        }
+        (lines > 0).then_some(Batch::Log { text, lines })
+    }
+
+    /// Takes as many live events as one call carries.
+    pub(super) fn next_trace(&mut self) -> Option<Batch> {
+        let count = self.events.len().min(MAX_TRACE_BATCH);
+        (count > 0).then(|| Batch::Trace(self.events.drain(..count).collect()))
+    }
+
+    /// Returns a batch that had no answer to the front.
+    pub(super) fn put_back(&mut self, batch: Batch) {
+        match batch {
+            Batch::Log { text, .. } => {
+                for line in text.rsplit('\n') {
+                    self.bytes += line.len();
+                    self.entries.push_front(Entry::Line(line.to_owned()));
+                }
+            }
+            Batch::Trace(events) => {
+                for event in events.into_iter().rev() {
+                    self.events.push_front(event);
+                }
+            }
+        }
+    }
+
+    /// Records a batch that the hub will never take as a gap in its place.
+    pub(super) fn gap_for(&mut self, batch: &Batch) {
+        if let Batch::Log { text, lines } = batch {
+            let note = format!("[{lines} lines, {} bytes left out: refused by the hub]", text.len());
+            // The refused batch was at the front, so the note belongs there; but a note that is refused as well
+            // must not breed notes.
+            if !text.starts_with('[') || *lines > 1 {
+                self.bytes += note.len();
+                self.entries.push_front(Entry::Line(note));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn drain(buffer: &mut Buffer) -> Vec<String> {
+        std::iter::from_fn(|| buffer.next_log())
+            .map(|batch| match batch {
+                Batch::Log { text, .. } => text,
+                Batch::Trace(_) => unreachable!("only lines were pushed"),
+            })
+            .collect()
+    }
+
+    proptest! {
+        // Long texts are slow to make; the edges are found within a few dozen.
+        #![proptest_config(ProptestConfig::with_cases(48))]
+        #[test]
+        fn lines_keep_their_order_and_no_call_is_too_long(lines in prop::collection::vec("[ab😀]{0,3000}", 0..8)) {
+            let mut buffer = Buffer::default();
+            for line in &lines {
+                buffer.push_line(line);
+            }
+            let batches = drain(&mut buffer);
+            prop_assert!(batches.iter().all(|batch| text::units(batch) <= BATCH_UNITS));
+            prop_assert_eq!(batches.join("\n"), lines.join("\n"));
+            prop_assert_eq!(buffer.bytes, 0);
+        }
+    }
+
+    #[test]
+    fn a_line_longer_than_a_call_is_cut_and_complete() {
+        let mut buffer = Buffer::default();
+        let line = "x".repeat(BATCH_UNITS * 2 + 5);
+        buffer.push_line(&line);
+        let batches = drain(&mut buffer);
+        assert_eq!(batches.len(), 3);
+        assert_eq!(batches.concat(), line);
+    }
+
+    #[test]
+    fn what_does_not_fit_becomes_one_gap_that_says_how_much() {
+        let mut buffer = Buffer::default();
+        let line = "y".repeat(1024 * 1024);
+        for _ in 0..6 {
+            buffer.push_line(&line);
+        }
+        assert!(buffer.bytes <= MAX_BUFFERED_BYTES);
+        let text = drain(&mut buffer).join("\n");
+        assert_eq!(text.matches("left out").count(), 1);
+        assert!(text.ends_with("[2 lines, 2097152 bytes left out: the hub did not keep up]"));
+    }
+
+    #[test]
+    fn an_unanswered_batch_goes_out_first_again() {
+        let mut buffer = Buffer::default();
+        buffer.push_line("one");
+        buffer.push_line("two");
+        let batch = buffer.next_log().unwrap();
+        buffer.push_line("three");
+        buffer.put_back(batch);
+        assert_eq!(drain(&mut buffer), ["one\ntwo\nthree"]);
+    }
+
+    #[test]
+    fn a_refused_batch_leaves_one_note_and_no_loop() {
+        let mut buffer = Buffer::default();
+        buffer.push_line("bad");
+        let batch = buffer.next_log().unwrap();
+        buffer.gap_for(&batch);
+        let note = buffer.next_log().unwrap();
+        assert!(matches!(&note, Batch::Log { text, .. } if text.contains("refused by the hub")));
+        buffer.gap_for(&note);
+        assert_eq!(buffer.next_log(), None);
+    }
+}

@@ -1,0 +1,241 @@
+//! Starting, watching and stopping a runner.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use everdict_contracts::Capability;
+use tokio::sync::{broadcast, watch};
+use tokio::task::JoinSet;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+
+use crate::board::{Board, RunnerEvent, RunnerSnapshot, RunnerState};
+use crate::capabilities::{self, CapabilityReport};
+use crate::config::RunnerConfig;
+use crate::executor::{Executor, case_executor};
+use crate::hub::Hub;
+use crate::lease_loop::work;
+use crate::report::Place;
+use crate::session::{HubSession, SessionConfigError};
+
+/// A worker that panicked is a fault of ours; it is started again, but not in a hot loop.
+const RESTART_PAUSE: Duration = Duration::from_secs(2);
+
+/// Starts runners.
+#[derive(Debug)]
+pub struct Runner;
+
+/// A started runner. Dropping it stops the runner hard: running cases are cancelled in the background.
+#[derive(Debug)]
+pub struct RunnerHandle {
+    board: Board,
+    stop: Stop,
+    try_now: watch::Sender<u64>,
+    switched_off: watch::Sender<BTreeSet<Capability>>,
+    tasks: TaskTracker,
+    _hard_stop: DropGuard,
+}
+
+/// The two wishes to stop; the stronger includes the weaker.
+#[derive(Debug, Clone)]
+pub(crate) struct Stop {
+    /// No new jobs.
+    pub(crate) drain: CancellationToken,
+    /// Stop the running jobs too.
+    pub(crate) cancel: CancellationToken,
+}
+
+/// What every part of one runner shares.
+pub(crate) struct Core {
+    pub(crate) config: RunnerConfig,
+    pub(crate) hub: Hub,
+    pub(crate) board: Board,
+    pub(crate) executor: Executor,
+    pub(crate) place: Place,
+    pub(crate) stop: Stop,
+    /// Grows with each wish to end a back-off.
+    pub(crate) try_now: watch::Sender<u64>,
+    /// Everything that may outlive one attempt by a moment.
+    pub(crate) tasks: TaskTracker,
+}
+
+impl Core {
+    /// The words to offer with a lease or a heartbeat.
+    pub(crate) fn capabilities(&self) -> Vec<String> {
+        self.board
+            .offered()
+            .into_iter()
+            .map(|capability| capability.as_str().to_owned())
+            .collect()
+    }
+}
+
+impl Runner {
+    /// Starts a runner that runs cases as the product does. Must be called within a tokio runtime, after
+    /// [`crate::session::install_crypto`].
+    ///
+    /// Returns at once; connecting, and everything that goes wrong with it, shows in the snapshot.
+    ///
+    /// # Errors
+    /// A URL or token that no session can be built from.
+    pub fn start(config: RunnerConfig) -> Result<RunnerHandle, SessionConfigError> {
+        Self::start_with(config, case_executor())
+    }
+
+    /// [`Runner::start`] with another way to run a case.
+    ///
+    /// # Errors
+    /// As [`Runner::start`].
+    pub fn start_with(
+        config: RunnerConfig,
+        executor: Executor,
+    ) -> Result<RunnerHandle, SessionConfigError> {
+        let session = HubSession::new(&config.api_url, &config.token, &config.version)?;
+        let board = Board::new(CapabilityReport::default());
+        let drain = CancellationToken::new();
+        let stop = Stop {
+            cancel: CancellationToken::new(),
+            drain,
+        };
+        let tasks = TaskTracker::new();
+        let (switched_off, switches) = watch::channel(config.switched_off.clone());
+        let core = Arc::new(Core {
+            hub: Hub::new(session, board.clone()),
+            place: Place {
+                hostname: config.hostname.clone(),
+            },
+            config,
+            board: board.clone(),
+            executor,
+            stop: stop.clone(),
+            try_now: watch::Sender::new(0),
+            tasks: tasks.clone(),
+        });
+        let handle = RunnerHandle {
+            board,
+            try_now: core.try_now.clone(),
+            switched_off,
+            tasks: tasks.clone(),
+            _hard_stop: stop.cancel.clone().drop_guard(),
+            stop,
+        };
+        tasks.spawn(supervise(core, switches));
+        Ok(handle)
+    }
+}
+
+impl RunnerHandle {
+    /// The state, now and on every change.
+    #[must_use]
+    pub fn snapshot(&self) -> watch::Receiver<RunnerSnapshot> {
+        self.board.subscribe()
+    }
+
+    /// Every step from now on. The channel is bounded: a receiver that lags learns how many it missed.
+    #[must_use]
+    pub fn events(&self) -> broadcast::Receiver<RunnerEvent> {
+        self.board.events()
+    }
+
+    /// Takes no new jobs. Idle polls are cut at once; running jobs finish and report.
+    pub fn drain(&self) {
+        self.stop.drain.cancel();
+        self.board.draining();
+    }
+
+    /// Stops now: the running trees are killed and the hub is told that the cases were cancelled.
+    pub fn cancel(&self) {
+        self.drain();
+        self.stop.cancel.cancel();
+    }
+
+    /// Ends a back-off: the network changed, or the member asks for a try.
+    pub fn try_now(&self) {
+        self.try_now.send_modify(|wishes| *wishes += 1);
+    }
+
+    /// Offers every capability of this machine except these, from the next lease on.
+    pub fn switch_off(&self, capabilities: BTreeSet<Capability>) {
+        self.switched_off.send_replace(capabilities);
+    }
+
+    /// Waits until the runner has stopped, after [`RunnerHandle::drain`] or [`RunnerHandle::cancel`]. Cancel safe.
+    pub async fn join(&self) {
+        let mut snapshot = self.board.subscribe();
+        // An error means that every sender is gone, and the runner with it.
+        let _ = snapshot
+            .wait_for(|snapshot| snapshot.state == RunnerState::Stopped)
+            .await;
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+/// The whole life of a runner: sweep, probe, work, leave.
+async fn supervise(core: Arc<Core>, switches: watch::Receiver<BTreeSet<Capability>>) {
+    // A hard stop without a drain before it (the handle was dropped) drains as well.
+    let linked = {
+        let stop = core.stop.clone();
+        async move {
+            stop.cancel.cancelled().await;
+            stop.drain.cancel();
+        }
+    };
+    let switched_off = switches.borrow().clone();
+    core.board
+        .capabilities(capabilities::probe(&core.config.host_env, &switched_off).await);
+    let done = CancellationToken::new();
+    let prober = {
+        let board = core.board.clone();
+        capabilities::keep_probing(
+            Arc::clone(&core.config.host_env),
+            switches,
+            move |report| board.capabilities(report),
+            done.clone(),
+        )
+    };
+    core.tasks.spawn(prober);
+    let sweep = tokio::task::spawn_blocking({
+        let root = core.config.work_root.clone();
+        move || everdict_exec::sweep_stale(&root)
+    });
+    tokio::join!(
+        async {
+            run_workers(&core).await;
+            // Ends `linked` when nobody asked for a hard stop.
+            core.stop.cancel.cancel();
+        },
+        linked,
+        async {
+            if let Ok(swept) = sweep.await
+                && swept != everdict_exec::SweepReport::default()
+            {
+                tracing::info!(
+                    removed = swept.removed.len(),
+                    unverified = swept.unverified.len(),
+                    leftovers = swept.leftovers.len(),
+                    "swept stale scratch directories"
+                );
+            }
+        },
+    );
+    done.cancel();
+    core.hub.close().await;
+    core.board.stopped();
+}
+
+/// Runs the workers until all have drained. A worker that panicked is started again.
+async fn run_workers(core: &Arc<Core>) {
+    let mut workers = JoinSet::new();
+    for _ in 0..core.config.workers() {
+        workers.spawn(work(Arc::clone(core)));
+    }
+    while let Some(ended) = workers.join_next().await {
+        if ended.is_err() && !core.stop.drain.is_cancelled() {
+            tracing::error!("a worker panicked and is started again");
+            tokio::time::sleep(RESTART_PAUSE).await;
+            workers.spawn(work(Arc::clone(core)));
+        }
+    }
+}

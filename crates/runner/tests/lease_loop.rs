@@ -1,0 +1,456 @@
+//! What the loop promises about jobs: leased, run, reported, stopped.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use common::{World, case, end, endless, job, pass, passing, until};
+use everdict_contracts::{Fault, TraceEvent};
+use everdict_runner_core::attempt::{Form, Outcome, StopReason};
+use everdict_runner_core::{OfflineCause, RunnerEvent, RunnerState};
+use everdict_testkit::{Fault as Misbehave, ScriptedHub};
+use tokio::sync::Notify;
+
+fn accepted(hub: &ScriptedHub, job_id: &str) -> bool {
+    hub.lease(job_id).is_some_and(|lease| lease.result.is_some())
+}
+
+#[tokio::test]
+async fn a_leased_job_is_run_logged_and_submitted() {
+    let world = World::new().await;
+    let handle = world.start(case(|job, context| async move {
+        context.progress.log("working");
+        Ok(pass(&job))
+    }));
+    let mut events = handle.events();
+    let job_id = world.hub.enqueue(job("c1"));
+    world.hub.until("the result is in", |hub| accepted(hub, &job_id)).await;
+
+    let lease = world.hub.lease(&job_id).unwrap();
+    let result = lease.result.unwrap();
+    assert_eq!(result["caseId"], "c1");
+    let trace = result["trace"].as_array().unwrap();
+    assert_eq!(trace.first().unwrap()["event"], "leased");
+    assert_eq!(trace.first().unwrap()["node"], "testbox");
+    assert_eq!(trace.last().unwrap()["event"], "finished");
+    assert_eq!(
+        lease.log,
+        [
+            "▶ Started: running the case on this self-hosted runner",
+            "working",
+            "✓ Completed: 1 of 1 verdicts passed",
+        ]
+    );
+
+    let poll = &world.hub.calls_of("lease_job")[0].args;
+    assert_eq!(poll["wait_ms"], 25_000);
+    assert_eq!(poll["protocol"], 2);
+    assert_eq!(poll["version"], "0.1.0");
+    assert_eq!(poll["statusLevel"], "info");
+    let beat = &world.hub.calls_of("heartbeat_job")[0].args;
+    assert_eq!(beat["jobId"], job_id);
+    assert_eq!(beat["leaseEpoch"], 1);
+    assert_eq!(beat["status"], "running: case c1");
+
+    until(&handle, "the job is counted", |seen| seen.counters.accepted == 1).await;
+    end(handle).await;
+    let mut kinds = Vec::new();
+    while let Ok(event) = events.try_recv() {
+        kinds.push(match event {
+            RunnerEvent::JobStarted(_) => "started",
+            RunnerEvent::LogLine { .. } => "line",
+            RunnerEvent::JobFinished(summary) => {
+                assert_eq!(summary.outcome, Outcome::Accepted(Form::Result));
+                "finished"
+            }
+        });
+    }
+    assert_eq!(kinds, ["started", "line", "line", "line", "finished"]);
+}
+
+#[tokio::test]
+async fn the_next_poll_follows_at_once_and_slots_run_side_by_side() {
+    let world = World::new().await;
+    let together = Arc::new(tokio::sync::Barrier::new(4));
+    let handle = world.start_as(
+        case(move |job, _| {
+            let together = Arc::clone(&together);
+            async move {
+                together.wait().await;
+                Ok(pass(&job))
+            }
+        }),
+        |config| config.max_concurrent = 4,
+    );
+    let jobs: Vec<_> = (0..12).map(|n| world.hub.enqueue(job(&format!("c{n}")))).collect();
+    world.hub.until("all results are in", |hub| jobs.iter().all(|id| accepted(hub, id))).await;
+    assert_eq!(world.hub.sessions_opened_and_deleted(), (1, 0));
+    end(handle).await;
+    assert_eq!(world.hub.sessions_opened_and_deleted(), (1, 1));
+}
+
+#[tokio::test]
+async fn idle_long_poll_is_cut_on_drain() {
+    let world = World::new().await;
+    let handle = world.start(passing());
+    world.hub.until("the poll waits", |hub| hub.waiting_polls() == 1).await;
+    end(handle).await;
+    world.hub.until("the poll is gone", |hub| hub.waiting_polls() == 0).await;
+}
+
+#[tokio::test]
+async fn drain_lets_a_running_job_finish_and_report() {
+    let world = World::new().await;
+    let go = Arc::new(Notify::new());
+    let wait = Arc::clone(&go);
+    let handle = world.start(case(move |job, _| {
+        let wait = Arc::clone(&wait);
+        async move {
+            wait.notified().await;
+            Ok(pass(&job))
+        }
+    }));
+    let job_id = world.hub.enqueue(job("c1"));
+    until(&handle, "it runs", |seen| seen.state == RunnerState::Running).await;
+    handle.drain();
+    assert_eq!(handle.snapshot().borrow().state, RunnerState::Draining);
+    go.notify_one();
+    end(handle).await;
+    assert!(accepted(&world.hub, &job_id));
+}
+
+#[tokio::test]
+async fn cancel_stops_the_case_and_reports_it_as_cancelled() {
+    let world = World::new().await;
+    let handle = world.start(endless());
+    let job_id = world.hub.enqueue(job("c1"));
+    until(&handle, "it runs", |seen| seen.state == RunnerState::Running).await;
+    handle.cancel();
+    end(handle).await;
+    let result = world.hub.lease(&job_id).unwrap().result.unwrap();
+    assert_eq!(result["failure"]["code"], "CANCELLED");
+    assert_eq!(result["failure"]["retryable"], false);
+}
+
+#[tokio::test]
+async fn a_dropped_handle_stops_everything() {
+    let world = World::new().await;
+    let handle = world.start(endless());
+    let job_id = world.hub.enqueue(job("c1"));
+    until(&handle, "it runs", |seen| seen.state == RunnerState::Running).await;
+    drop(handle);
+    world.hub.until("it is reported", |hub| accepted(hub, &job_id)).await;
+    world.hub.until("the session ends", |hub| hub.sessions_opened_and_deleted().1 == 1).await;
+}
+
+#[tokio::test]
+async fn cancelled_heartbeat_stops_the_tree() {
+    let world = World::new().await;
+    let handle = world.start_as(endless(), |config| config.heartbeat_ms = Some(20));
+    let mut events = handle.events();
+    let job_id = world.hub.enqueue(job("c1"));
+    until(&handle, "it runs", |seen| seen.state == RunnerState::Running).await;
+    world.hub.cancel(&job_id);
+    until(&handle, "it is stopped", |seen| seen.counters.cancelled == 1).await;
+    // One acknowledgement, which the hub refuses; never more.
+    assert_eq!(world.hub.calls_of("submit_job_result").len(), 1);
+    assert!(!accepted(&world.hub, &job_id));
+    end(handle).await;
+    while let Ok(event) = events.try_recv() {
+        if let RunnerEvent::JobFinished(summary) = event {
+            assert_eq!(summary.outcome, Outcome::Cancelled);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_lost_lease_stops_the_tree_and_reports_nothing() {
+    let world = World::new().await;
+    let handle = world.start_as(endless(), |config| config.heartbeat_ms = Some(20));
+    let job_id = world.hub.enqueue(job("c1"));
+    until(&handle, "it runs", |seen| seen.state == RunnerState::Running).await;
+    world.hub.take_away(&job_id);
+    until(&handle, "the loss is counted", |seen| seen.counters.lease_lost == 1).await;
+    assert_eq!(world.hub.calls_of("submit_job_result").len(), 0);
+    assert_eq!(world.hub.calls_of("fail_job").len(), 0);
+    end(handle).await;
+}
+
+#[tokio::test]
+async fn a_lease_that_nobody_could_renew_is_lost_after_its_grace() {
+    let world = World::new().await;
+    world.hub.announce_ttl(Duration::from_millis(60));
+    for _ in 0..2_000 {
+        world.hub.arm("heartbeat_job", Misbehave::Status(503));
+    }
+    let handle = world.start_as(endless(), |config| config.lease_grace = Duration::from_millis(100));
+    world.hub.enqueue(job("c1"));
+    let stopping = until(&handle, "it is stopping", |seen| {
+        seen.active.first().is_some_and(|job| job.stopping.is_some()) || seen.counters.lease_lost == 1
+    })
+    .await;
+    if let Some(job) = stopping.active.first() {
+        assert_eq!(job.stopping, Some(StopReason::LeaseLost));
+    }
+    until(&handle, "the loss is counted", |seen| seen.counters.lease_lost == 1).await;
+    assert_eq!(world.hub.calls_of("submit_job_result").len(), 0);
+    end(handle).await;
+}
+
+#[tokio::test]
+async fn superseded_result_is_dropped_once() {
+    let world = World::new().await;
+    let go = Arc::new(Notify::new());
+    let wait = Arc::clone(&go);
+    let handle = world.start(case(move |job, _| {
+        let wait = Arc::clone(&wait);
+        async move {
+            wait.notified().await;
+            Ok(pass(&job))
+        }
+    }));
+    let job_id = world.hub.enqueue(job("c1"));
+    world.hub.until("the first beat is in", |hub| hub.calls_of("heartbeat_job").len() == 1).await;
+    world.hub.take_away(&job_id);
+    go.notify_one();
+    until(&handle, "the drop is counted", |seen| seen.counters.superseded == 1).await;
+    assert_eq!(world.hub.calls_of("submit_job_result").len(), 1);
+    end(handle).await;
+}
+
+#[tokio::test]
+async fn lost_submit_reply_is_retried_and_one_result_stands() {
+    let world = World::new().await;
+    let handle = world.start(passing());
+    let mut events = handle.events();
+    // The session repeats a call once by itself; three lost replies take the loop's own retry too.
+    for _ in 0..3 {
+        world.hub.arm("submit_job_result", Misbehave::DropReply);
+    }
+    let job_id = world.hub.enqueue(job("c1"));
+    until(&handle, "it is settled", |seen| seen.counters.superseded == 1).await;
+    assert!(accepted(&world.hub, &job_id));
+    assert_eq!(world.hub.calls_of("submit_job_result").len(), 4);
+    end(handle).await;
+    let mut outcomes = Vec::new();
+    while let Ok(event) = events.try_recv() {
+        if let RunnerEvent::JobFinished(summary) = event {
+            outcomes.push(summary.outcome);
+        }
+    }
+    assert_eq!(outcomes, [Outcome::Superseded { after_lost_reply: true }]);
+}
+
+#[tokio::test]
+async fn a_result_that_the_schema_refuses_keeps_its_verdict() {
+    let world = World::new().await;
+    let handle = world.start(case(|job, _| async move {
+        let mut result = pass(&job);
+        result.trace = vec![TraceEvent::error(1.0, "refused by the schema")];
+        Ok(result)
+    }));
+    let job_id = world.hub.enqueue(job("c1"));
+    world.hub.until("the result is in", |hub| accepted(hub, &job_id)).await;
+    let result = world.hub.lease(&job_id).unwrap().result.unwrap();
+    assert_eq!(result["scores"][0]["pass"], true);
+    let text = result["trace"].to_string();
+    assert!(text.contains("3 trace events left out"), "{text}");
+    end(handle).await;
+}
+
+#[tokio::test]
+async fn malformed_job_fails_with_its_path() {
+    let world = World::new().await;
+    let handle = world.start(passing());
+    let mut broken = job("c1");
+    broken["evalCase"]["graders"][0] = serde_json::json!({"config": {}});
+    let job_id = world.hub.enqueue(broken);
+    let skewed = {
+        let mut skewed = job("c2");
+        skewed["evalCase"]["env"]["kind"] = serde_json::json!("hologram");
+        world.hub.enqueue(skewed)
+    };
+    let good = world.hub.enqueue(job("c3"));
+    world.hub.until("the good one is in", |hub| accepted(hub, &good)).await;
+    let failure = world.hub.lease(&job_id).unwrap().failure.unwrap();
+    assert!(failure.starts_with("malformed job: evalCase.graders[0].id"), "{failure}");
+    assert!(!failure.contains("update the runner"), "{failure}");
+    let failure = world.hub.lease(&skewed).unwrap().failure.unwrap();
+    assert!(failure.contains("evalCase.env.kind") && failure.contains("update the runner"), "{failure}");
+    end(handle).await;
+}
+
+#[tokio::test]
+async fn a_panic_in_the_case_is_a_failed_result_not_a_lost_job() {
+    let world = World::new().await;
+    let handle = world.start(case(|job, _| async move {
+        assert!(job.eval_case.id.as_str() != "c1", "the case blows up");
+        Ok(pass(&job))
+    }));
+    let first = world.hub.enqueue(job("c1"));
+    let second = world.hub.enqueue(job("c2"));
+    world.hub.until("both are in", |hub| accepted(hub, &first) && accepted(hub, &second)).await;
+    let result = world.hub.lease(&first).unwrap().result.unwrap();
+    assert_eq!(result["failure"]["code"], "INTERNAL");
+    assert_eq!(result["scores"][0]["status"], "unmeasured");
+    end(handle).await;
+}
+
+#[tokio::test]
+async fn status_over_200_is_clipped_and_the_next_lease_goes_on() {
+    let world = World::new().await;
+    let handle = world.start(case(|job, _| async move {
+        if job.eval_case.id.as_str() == "c1" {
+            return Err(Fault::bad_request("ü😀".repeat(300)));
+        }
+        Ok(pass(&job))
+    }));
+    let first = world.hub.enqueue(job("c1"));
+    world.hub.until("the failure is in", |hub| accepted(hub, &first)).await;
+    let second = world.hub.enqueue(job("c2"));
+    world.hub.until("the next result is in", |hub| accepted(hub, &second)).await;
+    let statuses: Vec<String> = world
+        .hub
+        .calls_of("lease_job")
+        .iter()
+        .map(|call| call.args["status"].as_str().unwrap().to_owned())
+        .collect();
+    assert!(statuses.iter().all(|status| status.encode_utf16().count() <= 200), "{statuses:?}");
+    assert!(statuses.iter().any(|status| status.starts_with("last job failed [config]")), "{statuses:?}");
+    end(handle).await;
+}
+
+#[tokio::test]
+async fn long_poll_does_not_block_heartbeats() {
+    let world = World::new().await;
+    let handle = world.start_as(endless(), |config| {
+        config.max_concurrent = 2;
+        config.heartbeat_ms = Some(20);
+    });
+    world.hub.enqueue(job("c1"));
+    until(&handle, "it runs", |seen| seen.state == RunnerState::Running).await;
+    world.hub.until("the other slot waits", |hub| hub.waiting_polls() == 1).await;
+    let polls = world.hub.calls_of("lease_job").len();
+    let beats = world.hub.calls_of("heartbeat_job").len();
+    world.hub.until("five more beats", |hub| hub.calls_of("heartbeat_job").len() >= beats + 5).await;
+    assert_eq!(world.hub.calls_of("lease_job").len(), polls);
+    assert_eq!(world.hub.waiting_polls(), 1);
+    handle.cancel();
+    end(handle).await;
+}
+
+#[tokio::test]
+async fn lost_session_is_replaced_once_and_the_call_repeated() {
+    let world = World::new().await;
+    let runs = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&runs);
+    let handle = world.start_as(
+        case(move |job, _| {
+            count.fetch_add(1, Ordering::SeqCst);
+            async move { Ok(pass(&job)) }
+        }),
+        |config| config.max_concurrent = 3,
+    );
+    world.hub.until("the slots wait", |hub| hub.waiting_polls() == 3).await;
+    world.hub.lose_sessions();
+    let job_id = world.hub.enqueue(job("c1"));
+    world.hub.until("the result is in", |hub| accepted(hub, &job_id)).await;
+    assert_eq!(world.hub.sessions_opened_and_deleted().0, 2);
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+    assert_eq!(world.hub.lease(&job_id).unwrap().epoch, 1);
+    end(handle).await;
+}
+
+#[tokio::test]
+async fn a_hub_that_is_down_for_a_while_leaves_the_job_unharmed() {
+    let world = World::new().await;
+    let go = Arc::new(Notify::new());
+    let wait = Arc::clone(&go);
+    let handle = world.start_as(
+        case(move |job, context| {
+            let wait = Arc::clone(&wait);
+            async move {
+                context.progress.log("before");
+                wait.notified().await;
+                context.progress.log("after");
+                Ok(pass(&job))
+            }
+        }),
+        |config| config.heartbeat_ms = Some(20),
+    );
+    let job_id = world.hub.enqueue(job("c1"));
+    until(&handle, "it runs", |seen| seen.state == RunnerState::Running).await;
+    for _ in 0..4 {
+        world.hub.arm("heartbeat_job", Misbehave::Status(503));
+        world.hub.arm("submit_job_result", Misbehave::Status(503));
+    }
+    until(&handle, "the outage shows", |seen| {
+        matches!(&seen.state, RunnerState::Offline { cause: OfflineCause::Http, .. })
+    })
+    .await;
+    until(&handle, "it heals", |seen| seen.state == RunnerState::Running).await;
+    go.notify_one();
+    world.hub.until("the result is in", |hub| accepted(hub, &job_id)).await;
+    let log = world.hub.lease(&job_id).unwrap().log;
+    assert_eq!(log.iter().filter(|line| *line == "before" || *line == "after").count(), 2);
+    end(handle).await;
+}
+
+#[tokio::test]
+async fn log_lines_keep_their_order_in_few_calls() {
+    let world = World::new().await;
+    let handle = world.start(case(|job, context| async move {
+        for n in 0..2_000 {
+            context.progress.log(&format!("line {n}"));
+        }
+        Ok(pass(&job))
+    }));
+    let job_id = world.hub.enqueue(job("c1"));
+    world.hub.until("the result is in", |hub| accepted(hub, &job_id)).await;
+    let log = world.hub.lease(&job_id).unwrap().log;
+    let expected: Vec<String> = (0..2_000).map(|n| format!("line {n}")).collect();
+    assert_eq!(log[1..2_001], expected);
+    assert!(world.hub.calls_of("report_case_log").len() <= 10);
+    end(handle).await;
+}
+
+#[tokio::test]
+async fn a_job_without_a_run_pushes_no_evidence() {
+    let world = World::new().await;
+    let handle = world.start(passing());
+    let mut bare = job("c1");
+    bare.as_object_mut().unwrap().remove("runId");
+    let job_id = world.hub.enqueue(bare);
+    world.hub.until("the result is in", |hub| accepted(hub, &job_id)).await;
+    assert!(world.hub.calls_of("report_case_log").is_empty());
+    end(handle).await;
+}
+
+#[tokio::test]
+async fn live_trace_travels_in_batches_the_hub_takes() {
+    let world = World::new().await;
+    let go = Arc::new(Notify::new());
+    let wait = Arc::clone(&go);
+    let handle = world.start(case(move |job, context| {
+        let wait = Arc::clone(&wait);
+        async move {
+            let events = (0..1_200).map(|n| TraceEvent::error(f64::from(n), "x")).collect();
+            context.progress.trace(events);
+            wait.notified().await;
+            Ok(pass(&job))
+        }
+    }));
+    world.hub.enqueue(job("c1"));
+    world.hub.until("three batches", |hub| hub.calls_of("report_case_trace").len() == 3).await;
+    let sizes: Vec<usize> = world
+        .hub
+        .calls_of("report_case_trace")
+        .iter()
+        .map(|call| call.args["events"].as_array().unwrap().len())
+        .collect();
+    assert_eq!(sizes, [500, 500, 200]);
+    go.notify_one();
+    end(handle).await;
+}
