@@ -174,3 +174,6 @@ fn os_need(os: Os) -> Option<Capability> {
         Os::Linux => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -377,3 +377,6 @@ fn fold_integral_floats(value: &mut Value) {
 pub(crate) fn exact_integer(number: f64) -> Option<i64> {
     (number.fract() == 0.0 && number.abs() < MAX_EXACT).then_some(number as i64)
 }
+
+#[cfg(test)]
+mod tests;

@@ -312,3 +312,6 @@ pub struct ErrorBody {
     )]
     pub data: Option<Map<String, Value>>,
 }
+
+#[cfg(test)]
+mod tests;

@@ -97,3 +97,26 @@ pub fn clip_status(text: &str) -> String {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_is_clipped_by_utf16_units_between_characters() {
+        assert_eq!(clip_status("  idle \n"), "idle");
+        assert_eq!(clip_status(&"a".repeat(201)).len(), 200);
+        assert_eq!(clip_status(&"é".repeat(300)).chars().count(), 200);
+        let pairs = clip_status(&format!("a{}", "🦀".repeat(150)));
+        assert_eq!(pairs.encode_utf16().count(), 199);
+        assert_eq!(pairs.chars().count(), 100);
+    }
+
+    #[test]
+    fn secrets_do_not_show() {
+        let job: CaseJob = decode(include_str!("../fixtures/job_command.json")).unwrap();
+        let shown = format!("{job:?}");
+        assert!(shown.contains("[redacted]"));
+        assert!(!shown.contains("made-up"), "{shown}");
+    }
+}

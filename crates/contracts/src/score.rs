@@ -271,3 +271,6 @@ fn normalise(mut object: Map<String, Value>) -> Result<Score, DecodeError> {
         })),
     }
 }
+
+#[cfg(test)]
+mod tests;

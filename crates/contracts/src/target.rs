@@ -54,3 +54,27 @@ impl fmt::Display for RuntimeTarget {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pools_are_read_before_runners() {
+        let cases = [
+            ("self", RuntimeTarget::Personal),
+            ("self:ws", RuntimeTarget::Workspace),
+            ("self:ws:r1", RuntimeTarget::WorkspaceRunner("r1".into())),
+            ("self:r1", RuntimeTarget::PersonalRunner("r1".into())),
+            ("self:", RuntimeTarget::PersonalRunner("".into())),
+            ("self:ws:", RuntimeTarget::WorkspaceRunner("".into())),
+            ("self:wsx", RuntimeTarget::PersonalRunner("wsx".into())),
+            ("selfish", RuntimeTarget::Other("selfish".into())),
+            ("", RuntimeTarget::Other(String::new())),
+        ];
+        for (text, target) in cases {
+            assert_eq!(RuntimeTarget::parse(text), target, "{text}");
+            assert_eq!(target.to_string(), text);
+        }
+    }
+}
