@@ -24,15 +24,18 @@ use crate::startup::Invocation;
 
 fn main() -> ExitCode {
     let env = HostEnv::capture();
-    match startup::read(std::env::args_os().skip(1), &env) {
-        Ok(Invocation::Print(text)) => {
+    let started = startup::read(std::env::args_os().skip(1), &env).and_then(|invocation| match invocation {
+        Invocation::Print(text) => {
             println!("{text}");
-            ExitCode::SUCCESS
+            Ok(ExitCode::SUCCESS)
         }
-        Ok(Invocation::Run(opening)) => shell::run(&env, opening),
-        Err(refusal) => {
-            eprintln!("everdict-desktop: {refusal}");
-            refusal.exit_code()
+        Invocation::Run(opening) => {
+            startup::connect_display()?;
+            Ok(shell::run(&env, opening))
         }
-    }
+    });
+    started.unwrap_or_else(|refusal| {
+        eprintln!("everdict-desktop: {refusal}");
+        refusal.exit_code()
+    })
 }

@@ -65,6 +65,10 @@ pub enum Refusal {
          start it from a desktop, or use `everdict-runner start` on a machine without one"
     )]
     NoDisplay,
+    /// One is announced and doesn't answer.
+    #[error("the graphical session doesn't answer: check DISPLAY, WAYLAND_DISPLAY and XAUTHORITY")]
+    #[cfg(target_os = "linux")]
+    DeadDisplay,
 }
 
 impl Refusal {
@@ -73,6 +77,8 @@ impl Refusal {
         match self {
             Self::Argument(_) | Self::Contradiction => ExitCode::from(2),
             Self::NoDisplay => ExitCode::from(6),
+            #[cfg(target_os = "linux")]
+            Self::DeadDisplay => ExitCode::from(6),
         }
     }
 }
@@ -88,6 +94,21 @@ pub fn read(args: impl IntoIterator<Item = OsString>, env: &HostEnv) -> Result<I
         return Err(Refusal::NoDisplay);
     }
     Ok(invocation)
+}
+
+/// Connects to the screen; Tauri would panic where this refuses.
+///
+/// # Errors
+/// The screen is announced and doesn't answer.
+#[cfg(target_os = "linux")]
+pub fn connect_display() -> Result<(), Refusal> {
+    gtk::init().map_err(|_| Refusal::DeadDisplay)
+}
+
+/// Connects to the screen, which is always there.
+#[cfg(not(target_os = "linux"))]
+pub fn connect_display() -> Result<(), Refusal> {
+    Ok(())
 }
 
 /// Reads a command line (without the program's name).

@@ -28,10 +28,11 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Runs the app with nothing in its environment.
-pub fn app_without_environment() -> Output {
+/// Runs the app with nothing but `vars` in its environment.
+pub fn app_with_only(vars: &[(&str, &str)]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_everdict-desktop"))
         .env_clear()
+        .envs(vars.iter().copied())
         .output()
         .expect("the app starts")
 }
