@@ -2,7 +2,7 @@
 """Draws every icon of the app from signed distance functions; needs only the standard library.
 
 Run `python3 icons/render.py` after changing a shape and commit the files it writes: the build reads
-the files, never this script. The output is the same on every machine.
+the files, never this script. The pixels are the same on every machine.
 
 Coordinates run from -1 to 1 with y downwards; a shape returns its distance to a point, negative inside.
 """
