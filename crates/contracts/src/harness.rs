@@ -23,6 +23,10 @@ pub use resolve::resolve;
 pub use service::ServiceHarness;
 
 /// A harness, resolved: no pins or secrets left to look up.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a process has one per job; a box would only get in the way of matching"
+)]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum HarnessSpec {

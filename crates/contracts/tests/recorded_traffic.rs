@@ -35,38 +35,31 @@ const FILLED_IN: &[&str] = &[
     "result.scores[].status",
 ];
 
-/// How many messages of each sort the recordings hold. A reader that passes messages by falls below.
+/// How many messages of each sort the recordings hold, arguments and replies of a tool taken together. A reader that passes messages by falls below.
 const FLOORS: &[(&str, usize)] = &[
-    ("answer_case_fs_request arguments", 1),
-    ("answer_case_fs_request reply", 1),
+    ("answer_case_fs_request", 2),
     ("error body", 11),
-    ("fail_job arguments", 4),
-    ("fail_job reply", 4),
+    ("fail_job", 8),
     ("harness instance", 3),
     ("harness template", 3),
-    ("heartbeat_job arguments", 42),
-    ("heartbeat_job reply", 42),
+    ("heartbeat_job", 84),
     ("job", 48),
     ("lease_job arguments", 74),
     ("lease_job reply", 74),
     ("me", 3),
-    ("pairing reply", 41),
-    ("pairing request", 41),
-    ("poll_case_fs_requests arguments", 17),
-    ("poll_case_fs_requests reply", 17),
-    ("push reply", 113),
+    ("pairing", 82),
+    ("poll_case_fs_requests", 34),
     ("refused arguments", 11),
-    ("report_case_log arguments", 88),
-    ("report_case_screen arguments", 1),
-    ("report_case_trace arguments", 24),
+    ("report_case_log", 176),
+    ("report_case_screen", 2),
+    ("report_case_trace", 48),
     ("resolved harness", 2),
     ("revoke_runner reply", 2),
     ("roster", 19),
     ("run logs", 2),
     ("run record", 737),
     ("run request", 73),
-    ("submit_job_result arguments", 50),
-    ("submit_job_result reply", 50),
+    ("submit_job_result", 100),
 ];
 
 #[derive(Default)]
@@ -100,6 +93,16 @@ impl Tally {
         self.faults
             .extend(faults.into_iter().map(|fault| format!("{sort}: {fault}")));
         Some(typed)
+    }
+
+    /// Compares both sides of a call that was answered.
+    fn call<A, R>(&mut self, sort: &'static str, arguments: &Value, reply: &Value)
+    where
+        A: DeserializeOwned + Serialize,
+        R: DeserializeOwned + Serialize,
+    {
+        self.round_trip::<A>(sort, arguments);
+        self.round_trip::<R>(sort, reply);
     }
 
     /// Expects that this crate refuses what the recorded control plane refused.
@@ -231,50 +234,27 @@ fn tool_call(tally: &mut Tally, exchange: &Exchange) {
             }
         }
         "submit_job_result" => {
-            tally.round_trip::<SubmitArgs>("submit_job_result arguments", arguments);
-            tally.round_trip::<AcceptedReply>("submit_job_result reply", &reply);
+            tally.call::<SubmitArgs, AcceptedReply>("submit_job_result", arguments, &reply)
         }
-        "fail_job" => {
-            tally.round_trip::<FailArgs>("fail_job arguments", arguments);
-            tally.round_trip::<AcceptedReply>("fail_job reply", &reply);
-        }
-        "heartbeat_job" => {
-            tally.round_trip::<HeartbeatArgs>("heartbeat_job arguments", arguments);
-            tally.round_trip::<HeartbeatReply>("heartbeat_job reply", &reply);
-        }
-        "report_case_log" => {
-            tally.round_trip::<ReportLogArgs>("report_case_log arguments", arguments);
-            tally.round_trip::<PushReply>("push reply", &reply);
-        }
+        "fail_job" => tally.call::<FailArgs, AcceptedReply>("fail_job", arguments, &reply),
+        "heartbeat_job" => tally.call::<HeartbeatArgs, HeartbeatReply>("heartbeat_job", arguments, &reply),
+        "report_case_log" => tally.call::<ReportLogArgs, PushReply>("report_case_log", arguments, &reply),
         "report_case_screen" => {
-            tally.round_trip::<ReportScreenArgs>("report_case_screen arguments", arguments);
-            tally.round_trip::<PushReply>("push reply", &reply);
+            tally.call::<ReportScreenArgs, PushReply>("report_case_screen", arguments, &reply)
         }
         "report_case_trace" => {
-            tally.round_trip::<ReportTraceArgs>("report_case_trace arguments", arguments);
-            tally.round_trip::<PushReply>("push reply", &reply);
+            tally.call::<ReportTraceArgs, PushReply>("report_case_trace", arguments, &reply)
         }
         "poll_case_fs_requests" => {
-            tally.round_trip::<FsPollArgs>("poll_case_fs_requests arguments", arguments);
-            tally.round_trip::<FsPollReply>("poll_case_fs_requests reply", &reply);
+            tally.call::<FsPollArgs, FsPollReply>("poll_case_fs_requests", arguments, &reply)
         }
         "answer_case_fs_request" => {
-            tally.round_trip::<FsAnswerArgs>("answer_case_fs_request arguments", arguments);
-            tally.round_trip::<FsAnswerReply>("answer_case_fs_request reply", &reply);
+            tally.call::<FsAnswerArgs, FsAnswerReply>("answer_case_fs_request", arguments, &reply);
         }
-        "pair_runner" => {
-            tally.round_trip::<PairBody>("pairing request", arguments);
-            tally.round_trip::<PairedRunner>("pairing reply", &reply);
-        }
-        "list_runners" => {
-            tally.round_trip::<RunnerList>("roster", &reply);
-        }
-        "revoke_runner" => {
-            tally.round_trip::<RevokedReply>("revoke_runner reply", &reply);
-        }
-        "cancel_run" => {
-            tally.round_trip::<RunRecord>("run record", &reply);
-        }
+        "pair_runner" => tally.call::<PairBody, PairedRunner>("pairing", arguments, &reply),
+        "list_runners" => drop(tally.round_trip::<RunnerList>("roster", &reply)),
+        "revoke_runner" => drop(tally.round_trip::<RevokedReply>("revoke_runner reply", &reply)),
+        "cancel_run" => drop(tally.round_trip::<RunRecord>("run record", &reply)),
         other => panic!("no type for the reply of tool {other}"),
     }
 }
@@ -318,8 +298,7 @@ fn http_call(tally: &mut Tally, exchange: &Exchange, registry: &mut Registry) {
             .as_slice(),
     ) {
         ("POST", ["runners"] | ["workspace", "runners"]) => {
-            tally.round_trip::<PairBody>("pairing request", body);
-            tally.round_trip::<PairedRunner>("pairing reply", answer);
+            tally.call::<PairBody, PairedRunner>("pairing", body, answer);
         }
         ("GET", ["runners"] | ["workspace", "runners", ..]) => {
             tally.round_trip::<RunnerList>("roster", answer);

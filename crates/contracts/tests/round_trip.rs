@@ -17,13 +17,13 @@ fn fixture(name: &str) -> Value {
 
 fn survives<T: DeserializeOwned + Serialize>(value: &Value) {
     let typed: T = decode(value).unwrap_or_else(|error| panic!("{error} in {value}"));
-    assert_eq!(&serde_json::to_value(&typed).unwrap(), value);
+    assert_eq!(&serde_json::to_value(&typed).expect("it can be written"), value);
 }
 
 #[track_caller]
 fn written<T: DeserializeOwned + Serialize>(value: &Value) -> Value {
     let typed: T = decode(value).unwrap_or_else(|error| panic!("{error} in {value}"));
-    serde_json::to_value(&typed).unwrap()
+    serde_json::to_value(&typed).expect("it can be written")
 }
 
 #[test]
@@ -166,8 +166,8 @@ fn a_short_topology_is_filled_with_the_protocols_defaults() {
 
 #[test]
 fn an_instance_fills_its_template() {
-    let template: HarnessTemplate = decode(&fixture("template_service.json")).unwrap();
-    let instance: HarnessInstance = decode(&fixture("instance_service.json")).unwrap();
+    let template: HarnessTemplate = decode(fixture("template_service.json")).unwrap();
+    let instance: HarnessInstance = decode(fixture("instance_service.json")).unwrap();
     insta::assert_json_snapshot!(resolve(&template, &instance).unwrap());
 }
 

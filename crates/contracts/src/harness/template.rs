@@ -17,6 +17,10 @@ use crate::decode::{DecodeError, carry, from_value, tagged};
 use crate::job::HarnessRef;
 
 /// A harness with slots left open.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a process has one per job; a box would only get in the way of matching"
+)]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum HarnessTemplate {
