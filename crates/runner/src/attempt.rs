@@ -167,18 +167,14 @@ impl Attempt {
     /// Takes one event and says what to do about it, if anything.
     pub fn handle(&mut self, event: Event) -> Option<Action> {
         match event {
-            Event::HeartbeatReply {
-                extended,
-                cancelled,
-            } => self.heartbeat(extended, cancelled),
+            Event::HeartbeatReply { extended, cancelled } => self.heartbeat(extended, cancelled),
             Event::StopRequested(reason) => self.stop(reason),
             Event::RenewalsMissed => self.renewals_missed(),
             Event::Finished => self.executed(Form::Result),
             Event::Failed => self.executed(Form::Fault),
-            Event::Accepted
-            | Event::Superseded { .. }
-            | Event::Refused
-            | Event::Unanswered => self.answered(event),
+            Event::Accepted | Event::Superseded { .. } | Event::Refused | Event::Unanswered => {
+                self.answered(event)
+            }
             Event::GiveUp => self.give_up(),
         }
     }
@@ -234,19 +230,16 @@ impl Attempt {
     fn answered(&mut self, event: Event) -> Option<Action> {
         match (self.phase, event) {
             (Phase::Acknowledging, _) => self.settle(Outcome::Cancelled),
-            (Phase::Submitting { form, .. }, Event::Accepted) => {
-                self.settle(Outcome::Accepted(form))
-            }
+            (Phase::Submitting { form, .. }, Event::Accepted) => self.settle(Outcome::Accepted(form)),
             (Phase::Failing { .. }, Event::Accepted) => self.settle(Outcome::FailedJob),
-            (Phase::Submitting { .. } | Phase::Failing { .. }, Event::Superseded { repeated }) => {
-                self.settle(if self.cancel_heard {
+            (Phase::Submitting { .. } | Phase::Failing { .. }, Event::Superseded { repeated }) => self
+                .settle(if self.cancel_heard {
                     Outcome::Cancelled
                 } else {
                     Outcome::Superseded {
                         after_lost_reply: self.reply_lost || repeated,
                     }
-                })
-            }
+                }),
             (Phase::Submitting { form, tries }, Event::Unanswered) => {
                 self.reply_lost = true;
                 let tries = tries.saturating_add(1);

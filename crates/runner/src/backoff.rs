@@ -37,10 +37,7 @@ impl Backoff {
     /// The wait after `failures` earlier ones.
     pub(crate) fn after(&self, failures: u32) -> Duration {
         // 2^20 times any base is beyond every cap in use.
-        let full = self
-            .base
-            .saturating_mul(1 << failures.min(20))
-            .min(self.cap);
+        let full = self.base.saturating_mul(1 << failures.min(20)).min(self.cap);
         jitter(full)
     }
 }
@@ -49,7 +46,6 @@ impl Backoff {
 pub(crate) fn jitter(full: Duration) -> Duration {
     // A fresh `RandomState` is keyed from the OS; the quality needed here is "differs between machines".
     let random = RandomState::new().build_hasher().finish();
-    #[expect(clippy::cast_precision_loss, reason = "a fraction for jitter needs no precision")]
     let fraction = random as f64 / u64::MAX as f64;
     full.mul_f64(0.5 + fraction / 2.0)
 }

@@ -14,8 +14,7 @@ use crate::attempt::{Outcome, StopReason};
 use crate::capabilities::CapabilityReport;
 use crate::session::CallError;
 pub use state::{
-    ActiveJob, Counters, JobSummary, OfflineCause, RunnerEvent, RunnerSnapshot, RunnerState,
-    ScoreSummary,
+    ActiveJob, Counters, JobSummary, OfflineCause, RunnerEvent, RunnerSnapshot, RunnerState, ScoreSummary,
 };
 use state::{Link, Phase};
 
@@ -191,7 +190,11 @@ impl Board {
     /// The note that goes with every lease and heartbeat, within the protocol's limit.
     pub(crate) fn status(&self) -> (String, StatusLevel) {
         let hidden = self.hidden();
-        status::status(&hidden.link, &self.shared.snapshot.borrow().active, hidden.note.as_deref())
+        status::status(
+            &hidden.link,
+            &self.shared.snapshot.borrow().active,
+            hidden.note.as_deref(),
+        )
     }
 
     fn emit(&self, event: RunnerEvent) {
@@ -209,10 +212,7 @@ impl Board {
     }
 
     fn hidden(&self) -> std::sync::MutexGuard<'_, Hidden> {
-        self.shared
-            .hidden
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.shared.hidden.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -237,7 +237,10 @@ mod tests {
         });
         assert!(matches!(
             state(&board),
-            RunnerState::Offline { cause: OfflineCause::Dns, .. }
+            RunnerState::Offline {
+                cause: OfflineCause::Dns,
+                ..
+            }
         ));
         board.draining();
         assert_eq!(state(&board), RunnerState::Draining);

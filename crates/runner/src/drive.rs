@@ -21,10 +21,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::attempt::{Action, Attempt, Event, Outcome};
 use crate::board::JobSummary;
-use crate::runner::Core;
 use crate::evidence::Evidence;
 use crate::hub::Leased;
 use crate::report::{self, Span};
+use crate::runner::Core;
 use beats::Beat;
 use reports::{Answer, Reports};
 
@@ -40,7 +40,8 @@ pub(crate) async fn drive(core: &Arc<Core>, leased: Leased) -> Outcome {
     let job = Arc::new(job);
     let (machine, first) = Attempt::leased();
     let mut run = Run::new(core, attempt, Some(Arc::clone(&job)), ttl, machine);
-    core.board.job_started(&run.attempt.job_id, run.attempt.lease_epoch, &job);
+    core.board
+        .job_started(&run.attempt.job_id, run.attempt.lease_epoch, &job);
     let outcome = run.to_settlement(first).await;
     core.board.job_finished(run.summary(&job, outcome));
     outcome
@@ -186,11 +187,7 @@ impl<'a> Run<'a> {
     }
 
     /// Turns what happened into an event for the machine, and returns its action.
-    fn woken(
-        &mut self,
-        wake: Wake,
-        report: &mut Option<BoxFuture<'static, Answer>>,
-    ) -> Option<Action> {
+    fn woken(&mut self, wake: Wake, report: &mut Option<BoxFuture<'static, Answer>>) -> Option<Action> {
         let event = match wake {
             Wake::MemberStop => {
                 self.cancel.cancel();
@@ -198,7 +195,9 @@ impl<'a> Run<'a> {
                     self.limit_delivery();
                 } else {
                     // Nothing to deliver yet: the limit is set with the first report.
-                    self.deadlines.delivery.get_or_insert(Instant::now() + STOP_LIMIT + LAST_WORDS);
+                    self.deadlines
+                        .delivery
+                        .get_or_insert(Instant::now() + STOP_LIMIT + LAST_WORDS);
                 }
                 Event::StopRequested(crate::attempt::StopReason::Member)
             }
@@ -253,7 +252,8 @@ impl<'a> Run<'a> {
             cancel: self.cancel.clone(),
         };
         evidence.log("▶ Started: running the case on this self-hosted runner");
-        self.execution.spawn((self.core.executor)(Arc::clone(&job), context));
+        self.execution
+            .spawn((self.core.executor)(Arc::clone(&job), context));
         // Without a run there is no place that evidence could be shown in.
         if job.run_id.is_some() {
             self.reports.pump(evidence.clone());
@@ -298,7 +298,9 @@ impl<'a> Run<'a> {
             run_id: job.run_id.clone(),
             outcome,
             duration: self.started.elapsed(),
-            scores: result.map(|result| report::summarise(&result.scores)).unwrap_or_default(),
+            scores: result
+                .map(|result| report::summarise(&result.scores))
+                .unwrap_or_default(),
             failure: result.and_then(|result| result.failure.clone()),
         }
     }

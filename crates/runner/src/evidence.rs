@@ -146,10 +146,7 @@ impl Evidence {
     }
 
     fn buffer(&self) -> std::sync::MutexGuard<'_, Buffer> {
-        self.shared
-            .buffer
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.shared.buffer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

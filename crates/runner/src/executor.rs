@@ -8,14 +8,11 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 /// Runs one case to its result. Stopping it goes through [`CaseContext::cancel`].
-pub type Executor = Arc<
-    dyn Fn(Arc<CaseJob>, CaseContext) -> BoxFuture<'static, Result<CaseResult, Fault>> + Send + Sync,
->;
+pub type Executor =
+    Arc<dyn Fn(Arc<CaseJob>, CaseContext) -> BoxFuture<'static, Result<CaseResult, Fault>> + Send + Sync>;
 
 /// The executor of the product: every case as [`everdict_cases::run_leased_job`] runs it.
 #[must_use]
 pub fn case_executor() -> Executor {
-    Arc::new(|job, context| {
-        async move { everdict_cases::run_leased_job(&job, &context).await }.boxed()
-    })
+    Arc::new(|job, context| async move { everdict_cases::run_leased_job(&job, &context).await }.boxed())
 }

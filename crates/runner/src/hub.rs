@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use everdict_contracts::{
-    AcceptedReply, AttemptToken, CaseJob, CaseResult, DecodeError, FailArgs, HeartbeatArgs,
-    HeartbeatReply, Lease, LeaseArgs, LeaseReply, PushReply, ReportLogArgs, ReportTraceArgs,
-    TraceEvent, decode,
+    AcceptedReply, AttemptToken, CaseJob, CaseResult, DecodeError, FailArgs, HeartbeatArgs, HeartbeatReply,
+    Lease, LeaseArgs, LeaseReply, PushReply, ReportLogArgs, ReportTraceArgs, TraceEvent, decode,
 };
 use rmcp::model::JsonObject;
 use serde::Serialize;
@@ -82,24 +81,25 @@ impl Hub {
 
     pub(crate) async fn lease(&self, args: &LeaseArgs) -> Result<Poll, CallError> {
         let wait = Duration::from_millis(u64::from(args.wait_ms.unwrap_or(0)));
-        let mut call = std::pin::pin!(self.call::<LeaseReply>("lease_job", args, wait + POLL_MARGIN));
-        let reply = loop {
+        let mut call = std::pin::pin!(self.call_unseen::<LeaseReply>("lease_job", args, wait + POLL_MARGIN));
+        let outcome = loop {
             tokio::select! {
                 biased;
-                reply = &mut call => break reply?,
+                outcome = &mut call => break outcome,
                 () = tokio::time::sleep(HELD) => if self.session.is_open() {
                     self.board.answered();
-                    break call.await?;
+                    break call.await;
                 }
             }
         };
-        match reply {
-            LeaseReply::Idle => Ok(Poll::Empty),
-            LeaseReply::UpdateRequired { server_protocol } => {
-                self.board.update_required(server_protocol);
-                Ok(Poll::UpdateRequired)
-            }
+        if let Ok((LeaseReply::UpdateRequired { server_protocol }, _)) = &outcome {
+            self.board.update_required(*server_protocol);
+            return Ok(Poll::UpdateRequired);
+        }
+        self.show(&outcome);
+        match outcome?.0 {
             LeaseReply::Leased(lease) => open(lease),
+            LeaseReply::Idle | LeaseReply::UpdateRequired { .. } => Ok(Poll::Empty),
         }
     }
 
@@ -123,11 +123,7 @@ impl Hub {
         self.report("submit_job_result", &args).await
     }
 
-    pub(crate) async fn fail(
-        &self,
-        attempt: &AttemptToken,
-        message: &str,
-    ) -> Result<Verdict, CallError> {
+    pub(crate) async fn fail(&self, attempt: &AttemptToken, message: &str) -> Result<Verdict, CallError> {
         let args = FailArgs {
             attempt: attempt.clone(),
             message: message.to_owned(),
@@ -135,13 +131,8 @@ impl Hub {
         self.report("fail_job", &args).await
     }
 
-    async fn report(
-        &self,
-        tool: &'static str,
-        args: &impl Serialize,
-    ) -> Result<Verdict, CallError> {
-        let (reply, repeated): (AcceptedReply, bool) =
-            self.call_noting(tool, args, CALL_TIMEOUT).await?;
+    async fn report(&self, tool: &'static str, args: &impl Serialize) -> Result<Verdict, CallError> {
+        let (reply, repeated): (AcceptedReply, bool) = self.call_noting(tool, args, CALL_TIMEOUT).await?;
         Ok(Verdict {
             accepted: reply.accepted,
             repeated,
@@ -189,13 +180,27 @@ impl Hub {
         args: &impl Serialize,
         time_out: Duration,
     ) -> Result<(T, bool), CallError> {
-        let outcome = self.call_raw(tool, args, time_out).await;
-        match &outcome {
+        let outcome = self.call_unseen(tool, args, time_out).await;
+        self.show(&outcome);
+        outcome
+    }
+
+    fn show<T>(&self, outcome: &Result<T, CallError>) {
+        match outcome {
             // A refusal is an answer: the hub is there. What it means is the caller's business.
             Ok(_) | Err(CallError::Refused { .. }) => self.board.answered(),
             Err(error) => self.board.failed(error),
         }
-        let Reply { text, repeated } = outcome?;
+    }
+
+    /// A call whose outcome does not show on the board.
+    async fn call_unseen<T: DeserializeOwned>(
+        &self,
+        tool: &'static str,
+        args: &impl Serialize,
+        time_out: Duration,
+    ) -> Result<(T, bool), CallError> {
+        let Reply { text, repeated } = self.call_raw(tool, args, time_out).await?;
         match decode(text.as_str()) {
             Ok(reply) => Ok((reply, repeated)),
             Err(error) => Err(CallError::Malformed {

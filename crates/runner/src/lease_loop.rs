@@ -59,7 +59,11 @@ pub(crate) async fn work(core: Arc<Core>) {
             }
             Ok(Poll::Empty) => {
                 let waited = asked.elapsed() * 2 >= Duration::from_millis(u64::from(core.config.wait()));
-                early_replies = if waited && core.config.wait() > 0 { 0 } else { early_replies + 1 };
+                early_replies = if waited && core.config.wait() > 0 {
+                    0
+                } else {
+                    early_replies + 1
+                };
                 early_replies
                     .checked_sub(FREE_EARLY_REPLIES + 1)
                     .map(|surplus| early_backoff.after(surplus))

@@ -29,8 +29,7 @@ pub mod session;
 mod text;
 
 pub use board::{
-    ActiveJob, Counters, JobSummary, OfflineCause, RunnerEvent, RunnerSnapshot, RunnerState,
-    ScoreSummary,
+    ActiveJob, Counters, JobSummary, OfflineCause, RunnerEvent, RunnerSnapshot, RunnerState, ScoreSummary,
 };
 pub use config::{MAX_CONCURRENT, RunnerConfig};
 pub use executor::{Executor, case_executor};

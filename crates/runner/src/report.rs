@@ -74,18 +74,12 @@ fn placement(place: &Place, t: f64, event: &str, message: String) -> TraceEvent 
 }
 
 fn epoch_ms(at: Timestamp) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "epoch milliseconds fit a double until the year 287396")]
     let ms = at.as_millisecond() as f64;
     ms
 }
 
 /// The result of a case that has none: classified, unmeasured, never a zero.
-pub(crate) fn failed_result(
-    job: &CaseJob,
-    failure: CaseFailure,
-    place: &Place,
-    span: Span,
-) -> CaseResult {
+pub(crate) fn failed_result(job: &CaseJob, failure: CaseFailure, place: &Place, span: Span) -> CaseResult {
     let mut result = CaseResult::new(
         job.eval_case.id.clone(),
         harness_label(job),
@@ -94,8 +88,7 @@ pub(crate) fn failed_result(
     result.trial = job.trial;
     result.trace = vec![
         leased_event(place, span, 0.0),
-        TraceEvent::error(span.elapsed_ms().max(1.0), failure.message.clone())
-            .at(span.finished.to_string()),
+        TraceEvent::error(span.elapsed_ms().max(1.0), failure.message.clone()).at(span.finished.to_string()),
     ];
     result.scores = vec![
         Score::unmeasured(

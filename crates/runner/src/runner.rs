@@ -87,10 +87,7 @@ impl Runner {
     ///
     /// # Errors
     /// As [`Runner::start`].
-    pub fn start_with(
-        config: RunnerConfig,
-        executor: Executor,
-    ) -> Result<RunnerHandle, SessionConfigError> {
+    pub fn start_with(config: RunnerConfig, executor: Executor) -> Result<RunnerHandle, SessionConfigError> {
         let session = HubSession::new(&config.api_url, &config.token, &config.version)?;
         let board = Board::new(CapabilityReport::default());
         let drain = CancellationToken::new();
@@ -172,57 +169,48 @@ impl RunnerHandle {
     }
 }
 
-/// The whole life of a runner: sweep, probe, work, leave.
+/// The whole life of a runner: probe, work, leave.
 async fn supervise(core: Arc<Core>, switches: watch::Receiver<BTreeSet<Capability>>) {
-    // A hard stop without a drain before it (the handle was dropped) drains as well.
-    let linked = {
-        let stop = core.stop.clone();
-        async move {
-            stop.cancel.cancelled().await;
-            stop.drain.cancel();
-        }
-    };
     let switched_off = switches.borrow().clone();
-    core.board
-        .capabilities(capabilities::probe(&core.config.host_env, &switched_off).await);
+    let found = capabilities::probe(&core.config.host_env, &switched_off).await;
+    core.board.capabilities(found);
     let done = CancellationToken::new();
-    let prober = {
-        let board = core.board.clone();
-        capabilities::keep_probing(
-            Arc::clone(&core.config.host_env),
-            switches,
-            move |report| board.capabilities(report),
-            done.clone(),
-        )
+    let board = core.board.clone();
+    core.tasks.spawn(capabilities::keep_probing(
+        Arc::clone(&core.config.host_env),
+        switches,
+        move |report| board.capabilities(report),
+        done.clone(),
+    ));
+    // A dropped handle asks for the hard stop only, and that includes the drain.
+    let link_stops = async {
+        core.stop.cancel.cancelled().await;
+        core.stop.drain.cancel();
     };
-    core.tasks.spawn(prober);
-    let sweep = tokio::task::spawn_blocking({
-        let root = core.config.work_root.clone();
-        move || everdict_exec::sweep_stale(&root)
-    });
-    tokio::join!(
-        async {
-            run_workers(&core).await;
-            // Ends `linked` when nobody asked for a hard stop.
-            core.stop.cancel.cancel();
-        },
-        linked,
-        async {
-            if let Ok(swept) = sweep.await
-                && swept != everdict_exec::SweepReport::default()
-            {
-                tracing::info!(
-                    removed = swept.removed.len(),
-                    unverified = swept.unverified.len(),
-                    leftovers = swept.leftovers.len(),
-                    "swept stale scratch directories"
-                );
-            }
-        },
-    );
+    let all_work = async {
+        run_workers(&core).await;
+        core.stop.cancel.cancel();
+    };
+    tokio::join!(all_work, link_stops, sweep(&core));
     done.cancel();
     core.hub.close().await;
     core.board.stopped();
+}
+
+/// Removes what a killed runner left behind, beside the first jobs: nothing of a living process is touched.
+async fn sweep(core: &Core) {
+    let root = core.config.work_root.clone();
+    let swept = tokio::task::spawn_blocking(move || everdict_exec::sweep_stale(&root)).await;
+    if let Ok(swept) = swept
+        && swept != everdict_exec::SweepReport::default()
+    {
+        tracing::info!(
+            removed = swept.removed.len(),
+            unverified = swept.unverified.len(),
+            leftovers = swept.leftovers.len(),
+            "swept stale scratch directories"
+        );
+    }
 }
 
 /// Runs the workers until all have drained. A worker that panicked is started again.

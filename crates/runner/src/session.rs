@@ -15,14 +15,12 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, Implementation,
-    JsonObject, ProtocolVersion,
+    CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, Implementation, JsonObject,
+    ProtocolVersion,
 };
 use rmcp::service::{Peer, RoleClient, RunningService, ServiceError, ServiceExt};
 use rmcp::transport::StreamableHttpClientTransport;
-use rmcp::transport::streamable_http_client::{
-    StreamableHttpClientTransportConfig, StreamableHttpError,
-};
+use rmcp::transport::streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError};
 use secrecy::SecretString;
 
 pub use fault::{CallError, UnreachableCause};
@@ -133,17 +131,12 @@ impl HubSession {
     ///
     /// # Errors
     /// [`SessionConfigError`] when the URL or the token can't be used.
-    pub fn new(
-        api_url: &str,
-        token: &SecretString,
-        version: &str,
-    ) -> Result<Self, SessionConfigError> {
+    pub fn new(api_url: &str, token: &SecretString, version: &str) -> Result<Self, SessionConfigError> {
         let url = mcp_url(api_url)?;
-        let client = http::build_client(token, is_loopback(&url)).map_err(|fault| {
-            SessionConfigError::Client {
+        let client =
+            http::build_client(token, is_loopback(&url)).map_err(|fault| SessionConfigError::Client {
                 reason: fault.to_string(),
-            }
-        })?;
+            })?;
         Ok(Self {
             shared: Arc::new(SessionShared {
                 url,
@@ -186,10 +179,7 @@ impl HubSession {
         if settled.as_ref().is_err_and(CallError::may_be_the_session) {
             self.retire(second.generation);
         }
-        settled.map(|text| Reply {
-            text,
-            repeated: true,
-        })
+        settled.map(|text| Reply { text, repeated: true })
     }
 
     /// Whether there is a session that no call has given up.
@@ -210,11 +200,7 @@ impl HubSession {
         let Some(Ok(live)) = connect.as_ref().and_then(Shared::peek) else {
             return;
         };
-        let service = live
-            .service
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let service = live.service.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(mut service) = service {
             let _ = service.close_with_timeout(CLOSE_TIMEOUT).await;
         }
@@ -240,7 +226,11 @@ impl HubSession {
         let outcome = connect.clone().await;
         if outcome.is_err() {
             let mut slot = self.slot();
-            if slot.connect.as_ref().is_some_and(|current| current.ptr_eq(&connect)) {
+            if slot
+                .connect
+                .as_ref()
+                .is_some_and(|current| current.ptr_eq(&connect))
+            {
                 slot.connect = None;
             }
         }

@@ -26,7 +26,10 @@ async fn a_leased_job_is_run_logged_and_submitted() {
     }));
     let mut events = handle.events();
     let job_id = world.hub.enqueue(job("c1"));
-    world.hub.until("the result is in", |hub| accepted(hub, &job_id)).await;
+    world
+        .hub
+        .until("the result is in", |hub| accepted(hub, &job_id))
+        .await;
 
     let lease = world.hub.lease(&job_id).unwrap();
     let result = lease.result.unwrap();
@@ -84,8 +87,15 @@ async fn the_next_poll_follows_at_once_and_slots_run_side_by_side() {
         }),
         |config| config.max_concurrent = 4,
     );
-    let jobs: Vec<_> = (0..12).map(|n| world.hub.enqueue(job(&format!("c{n}")))).collect();
-    world.hub.until("all results are in", |hub| jobs.iter().all(|id| accepted(hub, id))).await;
+    let jobs: Vec<_> = (0..12)
+        .map(|n| world.hub.enqueue(job(&format!("c{n}"))))
+        .collect();
+    world
+        .hub
+        .until("all results are in", |hub| {
+            jobs.iter().all(|id| accepted(hub, id))
+        })
+        .await;
     assert_eq!(world.hub.sessions_opened_and_deleted(), (1, 0));
     end(handle).await;
     assert_eq!(world.hub.sessions_opened_and_deleted(), (1, 1));
@@ -95,9 +105,15 @@ async fn the_next_poll_follows_at_once_and_slots_run_side_by_side() {
 async fn idle_long_poll_is_cut_on_drain() {
     let world = World::new().await;
     let handle = world.start(passing());
-    world.hub.until("the poll waits", |hub| hub.waiting_polls() == 1).await;
+    world
+        .hub
+        .until("the poll waits", |hub| hub.waiting_polls() == 1)
+        .await;
     end(handle).await;
-    world.hub.until("the poll is gone", |hub| hub.waiting_polls() == 0).await;
+    world
+        .hub
+        .until("the poll is gone", |hub| hub.waiting_polls() == 0)
+        .await;
 }
 
 #[tokio::test]
@@ -141,8 +157,14 @@ async fn a_dropped_handle_stops_everything() {
     let job_id = world.hub.enqueue(job("c1"));
     until(&handle, "it runs", |seen| seen.state == RunnerState::Running).await;
     drop(handle);
-    world.hub.until("it is reported", |hub| accepted(hub, &job_id)).await;
-    world.hub.until("the session ends", |hub| hub.sessions_opened_and_deleted().1 == 1).await;
+    world
+        .hub
+        .until("it is reported", |hub| accepted(hub, &job_id))
+        .await;
+    world
+        .hub
+        .until("the session ends", |hub| hub.sessions_opened_and_deleted().1 == 1)
+        .await;
 }
 
 #[tokio::test]
@@ -172,7 +194,10 @@ async fn a_lost_lease_stops_the_tree_and_reports_nothing() {
     let job_id = world.hub.enqueue(job("c1"));
     until(&handle, "it runs", |seen| seen.state == RunnerState::Running).await;
     world.hub.take_away(&job_id);
-    until(&handle, "the loss is counted", |seen| seen.counters.lease_lost == 1).await;
+    until(&handle, "the loss is counted", |seen| {
+        seen.counters.lease_lost == 1
+    })
+    .await;
     assert_eq!(world.hub.calls_of("submit_job_result").len(), 0);
     assert_eq!(world.hub.calls_of("fail_job").len(), 0);
     end(handle).await;
@@ -185,7 +210,9 @@ async fn a_lease_that_nobody_could_renew_is_lost_after_its_grace() {
     for _ in 0..2_000 {
         world.hub.arm("heartbeat_job", Misbehave::Status(503));
     }
-    let handle = world.start_as(endless(), |config| config.lease_grace = Duration::from_millis(100));
+    let handle = world.start_as(endless(), |config| {
+        config.lease_grace = Duration::from_millis(100)
+    });
     world.hub.enqueue(job("c1"));
     let stopping = until(&handle, "it is stopping", |seen| {
         seen.active.first().is_some_and(|job| job.stopping.is_some()) || seen.counters.lease_lost == 1
@@ -194,7 +221,10 @@ async fn a_lease_that_nobody_could_renew_is_lost_after_its_grace() {
     if let Some(job) = stopping.active.first() {
         assert_eq!(job.stopping, Some(StopReason::LeaseLost));
     }
-    until(&handle, "the loss is counted", |seen| seen.counters.lease_lost == 1).await;
+    until(&handle, "the loss is counted", |seen| {
+        seen.counters.lease_lost == 1
+    })
+    .await;
     assert_eq!(world.hub.calls_of("submit_job_result").len(), 0);
     end(handle).await;
 }
@@ -212,10 +242,18 @@ async fn superseded_result_is_dropped_once() {
         }
     }));
     let job_id = world.hub.enqueue(job("c1"));
-    world.hub.until("the first beat is in", |hub| hub.calls_of("heartbeat_job").len() == 1).await;
+    world
+        .hub
+        .until("the first beat is in", |hub| {
+            hub.calls_of("heartbeat_job").len() == 1
+        })
+        .await;
     world.hub.take_away(&job_id);
     go.notify_one();
-    until(&handle, "the drop is counted", |seen| seen.counters.superseded == 1).await;
+    until(&handle, "the drop is counted", |seen| {
+        seen.counters.superseded == 1
+    })
+    .await;
     assert_eq!(world.hub.calls_of("submit_job_result").len(), 1);
     end(handle).await;
 }
@@ -240,7 +278,12 @@ async fn lost_submit_reply_is_retried_and_one_result_stands() {
             outcomes.push(summary.outcome);
         }
     }
-    assert_eq!(outcomes, [Outcome::Superseded { after_lost_reply: true }]);
+    assert_eq!(
+        outcomes,
+        [Outcome::Superseded {
+            after_lost_reply: true
+        }]
+    );
 }
 
 #[tokio::test]
@@ -252,7 +295,10 @@ async fn a_result_that_the_schema_refuses_keeps_its_verdict() {
         Ok(result)
     }));
     let job_id = world.hub.enqueue(job("c1"));
-    world.hub.until("the result is in", |hub| accepted(hub, &job_id)).await;
+    world
+        .hub
+        .until("the result is in", |hub| accepted(hub, &job_id))
+        .await;
     let result = world.hub.lease(&job_id).unwrap().result.unwrap();
     assert_eq!(result["scores"][0]["pass"], true);
     let text = result["trace"].to_string();
@@ -273,12 +319,21 @@ async fn malformed_job_fails_with_its_path() {
         world.hub.enqueue(skewed)
     };
     let good = world.hub.enqueue(job("c3"));
-    world.hub.until("the good one is in", |hub| accepted(hub, &good)).await;
+    world
+        .hub
+        .until("the good one is in", |hub| accepted(hub, &good))
+        .await;
     let failure = world.hub.lease(&job_id).unwrap().failure.unwrap();
-    assert!(failure.starts_with("malformed job: evalCase.graders[0].id"), "{failure}");
+    assert!(
+        failure.starts_with("malformed job: evalCase.graders[0].id"),
+        "{failure}"
+    );
     assert!(!failure.contains("update the runner"), "{failure}");
     let failure = world.hub.lease(&skewed).unwrap().failure.unwrap();
-    assert!(failure.contains("evalCase.env.kind") && failure.contains("update the runner"), "{failure}");
+    assert!(
+        failure.contains("evalCase.env.kind") && failure.contains("update the runner"),
+        "{failure}"
+    );
     end(handle).await;
 }
 
@@ -291,7 +346,12 @@ async fn a_panic_in_the_case_is_a_failed_result_not_a_lost_job() {
     }));
     let first = world.hub.enqueue(job("c1"));
     let second = world.hub.enqueue(job("c2"));
-    world.hub.until("both are in", |hub| accepted(hub, &first) && accepted(hub, &second)).await;
+    world
+        .hub
+        .until("both are in", |hub| {
+            accepted(hub, &first) && accepted(hub, &second)
+        })
+        .await;
     let result = world.hub.lease(&first).unwrap().result.unwrap();
     assert_eq!(result["failure"]["code"], "INTERNAL");
     assert_eq!(result["scores"][0]["status"], "unmeasured");
@@ -308,17 +368,31 @@ async fn status_over_200_is_clipped_and_the_next_lease_goes_on() {
         Ok(pass(&job))
     }));
     let first = world.hub.enqueue(job("c1"));
-    world.hub.until("the failure is in", |hub| accepted(hub, &first)).await;
+    world
+        .hub
+        .until("the failure is in", |hub| accepted(hub, &first))
+        .await;
     let second = world.hub.enqueue(job("c2"));
-    world.hub.until("the next result is in", |hub| accepted(hub, &second)).await;
+    world
+        .hub
+        .until("the next result is in", |hub| accepted(hub, &second))
+        .await;
     let statuses: Vec<String> = world
         .hub
         .calls_of("lease_job")
         .iter()
         .map(|call| call.args["status"].as_str().unwrap().to_owned())
         .collect();
-    assert!(statuses.iter().all(|status| status.encode_utf16().count() <= 200), "{statuses:?}");
-    assert!(statuses.iter().any(|status| status.starts_with("last job failed [config]")), "{statuses:?}");
+    assert!(
+        statuses.iter().all(|status| status.encode_utf16().count() <= 200),
+        "{statuses:?}"
+    );
+    assert!(
+        statuses
+            .iter()
+            .any(|status| status.starts_with("last job failed [config]")),
+        "{statuses:?}"
+    );
     end(handle).await;
 }
 
@@ -331,10 +405,18 @@ async fn long_poll_does_not_block_heartbeats() {
     });
     world.hub.enqueue(job("c1"));
     until(&handle, "it runs", |seen| seen.state == RunnerState::Running).await;
-    world.hub.until("the other slot waits", |hub| hub.waiting_polls() == 1).await;
+    world
+        .hub
+        .until("the other slot waits", |hub| hub.waiting_polls() == 1)
+        .await;
     let polls = world.hub.calls_of("lease_job").len();
     let beats = world.hub.calls_of("heartbeat_job").len();
-    world.hub.until("five more beats", |hub| hub.calls_of("heartbeat_job").len() >= beats + 5).await;
+    world
+        .hub
+        .until("five more beats", |hub| {
+            hub.calls_of("heartbeat_job").len() >= beats + 5
+        })
+        .await;
     assert_eq!(world.hub.calls_of("lease_job").len(), polls);
     assert_eq!(world.hub.waiting_polls(), 1);
     handle.cancel();
@@ -353,10 +435,16 @@ async fn lost_session_is_replaced_once_and_the_call_repeated() {
         }),
         |config| config.max_concurrent = 3,
     );
-    world.hub.until("the slots wait", |hub| hub.waiting_polls() == 3).await;
+    world
+        .hub
+        .until("the slots wait", |hub| hub.waiting_polls() == 3)
+        .await;
     world.hub.lose_sessions();
     let job_id = world.hub.enqueue(job("c1"));
-    world.hub.until("the result is in", |hub| accepted(hub, &job_id)).await;
+    world
+        .hub
+        .until("the result is in", |hub| accepted(hub, &job_id))
+        .await;
     assert_eq!(world.hub.sessions_opened_and_deleted().0, 2);
     assert_eq!(runs.load(Ordering::SeqCst), 1);
     assert_eq!(world.hub.lease(&job_id).unwrap().epoch, 1);
@@ -387,14 +475,28 @@ async fn a_hub_that_is_down_for_a_while_leaves_the_job_unharmed() {
         world.hub.arm("submit_job_result", Misbehave::Status(503));
     }
     until(&handle, "the outage shows", |seen| {
-        matches!(&seen.state, RunnerState::Offline { cause: OfflineCause::Http, .. })
+        matches!(
+            &seen.state,
+            RunnerState::Offline {
+                cause: OfflineCause::Http,
+                ..
+            }
+        )
     })
     .await;
     until(&handle, "it heals", |seen| seen.state == RunnerState::Running).await;
     go.notify_one();
-    world.hub.until("the result is in", |hub| accepted(hub, &job_id)).await;
+    world
+        .hub
+        .until("the result is in", |hub| accepted(hub, &job_id))
+        .await;
     let log = world.hub.lease(&job_id).unwrap().log;
-    assert_eq!(log.iter().filter(|line| *line == "before" || *line == "after").count(), 2);
+    assert_eq!(
+        log.iter()
+            .filter(|line| *line == "before" || *line == "after")
+            .count(),
+        2
+    );
     end(handle).await;
 }
 
@@ -408,7 +510,10 @@ async fn log_lines_keep_their_order_in_few_calls() {
         Ok(pass(&job))
     }));
     let job_id = world.hub.enqueue(job("c1"));
-    world.hub.until("the result is in", |hub| accepted(hub, &job_id)).await;
+    world
+        .hub
+        .until("the result is in", |hub| accepted(hub, &job_id))
+        .await;
     let log = world.hub.lease(&job_id).unwrap().log;
     let expected: Vec<String> = (0..2_000).map(|n| format!("line {n}")).collect();
     assert_eq!(log[1..2_001], expected);
@@ -423,7 +528,10 @@ async fn a_job_without_a_run_pushes_no_evidence() {
     let mut bare = job("c1");
     bare.as_object_mut().unwrap().remove("runId");
     let job_id = world.hub.enqueue(bare);
-    world.hub.until("the result is in", |hub| accepted(hub, &job_id)).await;
+    world
+        .hub
+        .until("the result is in", |hub| accepted(hub, &job_id))
+        .await;
     assert!(world.hub.calls_of("report_case_log").is_empty());
     end(handle).await;
 }
@@ -443,7 +551,12 @@ async fn live_trace_travels_in_batches_the_hub_takes() {
         }
     }));
     world.hub.enqueue(job("c1"));
-    world.hub.until("three batches", |hub| hub.calls_of("report_case_trace").len() == 3).await;
+    world
+        .hub
+        .until("three batches", |hub| {
+            hub.calls_of("report_case_trace").len() == 3
+        })
+        .await;
     let sizes: Vec<usize> = world
         .hub
         .calls_of("report_case_trace")

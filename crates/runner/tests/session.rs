@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use everdict_runner_core::session::{CallError, HubSession, Reply, UnreachableCause, install_crypto, mcp_url};
+use everdict_runner_core::session::{
+    CallError, HubSession, Reply, UnreachableCause, install_crypto, mcp_url,
+};
 use everdict_testkit::{Fault, ScriptedHub};
 use secrecy::SecretString;
 use serde_json::json;
@@ -15,7 +17,9 @@ fn session(hub: &ScriptedHub) -> HubSession {
 }
 
 async fn beat(session: &HubSession) -> Result<Reply, CallError> {
-    session.call("heartbeat_job", rmcp::model::JsonObject::new(), SHORT).await
+    session
+        .call("heartbeat_job", rmcp::model::JsonObject::new(), SHORT)
+        .await
 }
 
 #[tokio::test]
@@ -110,7 +114,10 @@ async fn a_revoked_token_is_told_from_a_hub_that_is_away() {
     let session = session(&hub);
     beat(&session).await.unwrap();
     hub.revoke_token();
-    assert!(matches!(beat(&session).await, Err(CallError::Unauthorized { .. })));
+    assert!(matches!(
+        beat(&session).await,
+        Err(CallError::Unauthorized { .. })
+    ));
 
     let url = hub.url();
     drop(hub);
@@ -118,7 +125,10 @@ async fn a_revoked_token_is_told_from_a_hub_that_is_away() {
     let gone = tokio::time::timeout(SHORT, async {
         loop {
             match beat(&away).await {
-                Err(CallError::Unreachable { cause: UnreachableCause::Refused, .. }) => return,
+                Err(CallError::Unreachable {
+                    cause: UnreachableCause::Refused,
+                    ..
+                }) => return,
                 _ => tokio::task::yield_now().await,
             }
         }
@@ -143,11 +153,18 @@ async fn a_silent_hub_ends_in_a_time_out_on_both_tries() {
     hub.arm("heartbeat_job", Fault::Delay(Duration::from_secs(60)));
     hub.arm("heartbeat_job", Fault::Delay(Duration::from_secs(60)));
     let outcome = session
-        .call("heartbeat_job", rmcp::model::JsonObject::new(), Duration::from_millis(50))
+        .call(
+            "heartbeat_job",
+            rmcp::model::JsonObject::new(),
+            Duration::from_millis(50),
+        )
         .await;
     assert!(matches!(
         outcome,
-        Err(CallError::Unreachable { cause: UnreachableCause::Timeout, .. })
+        Err(CallError::Unreachable {
+            cause: UnreachableCause::Timeout,
+            ..
+        })
     ));
     assert_eq!(hub.calls_of("heartbeat_job").len(), 2);
 }
@@ -156,8 +173,13 @@ async fn a_silent_hub_ends_in_a_time_out_on_both_tries() {
 async fn a_refusal_is_not_repeated() {
     let hub = ScriptedHub::start().await;
     let session = session(&hub);
-    let unknown = session.call("no_such_tool", rmcp::model::JsonObject::new(), SHORT).await;
-    assert!(unknown.as_ref().is_err_and(CallError::is_schema_refusal), "{unknown:?}");
+    let unknown = session
+        .call("no_such_tool", rmcp::model::JsonObject::new(), SHORT)
+        .await;
+    assert!(
+        unknown.as_ref().is_err_and(CallError::is_schema_refusal),
+        "{unknown:?}"
+    );
     assert_eq!(hub.calls().len(), 2);
 }
 
@@ -174,7 +196,8 @@ async fn a_dropped_poll_leaves_the_hub_at_once() {
             () = hub.until("the poll waits", |hub| hub.waiting_polls() == 1) => {}
         }
     }
-    hub.until("the poll is gone", |hub| hub.waiting_polls() == 0).await;
+    hub.until("the poll is gone", |hub| hub.waiting_polls() == 0)
+        .await;
 }
 
 #[tokio::test]
@@ -192,7 +215,11 @@ fn the_token_shows_nowhere() {
     let token = SecretString::from("rnr_very-secret");
     let session = HubSession::new("http://127.0.0.1:1", &token, "0.1.0").unwrap();
     assert!(!format!("{session:?}").contains("very-secret"));
-    let bad = HubSession::new("http://127.0.0.1:1", &SecretString::from("rnr_\nvery-secret"), "0.1.0");
+    let bad = HubSession::new(
+        "http://127.0.0.1:1",
+        &SecretString::from("rnr_\nvery-secret"),
+        "0.1.0",
+    );
     let text = format!("{:?}", bad.unwrap_err());
     assert!(!text.contains("very-secret"), "{text}");
 }

@@ -13,8 +13,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
-pub use state::{Call, Lease};
 use state::State;
+pub use state::{Call, Lease};
 
 /// One misbehaviour, used up by the call it strikes.
 #[derive(Debug, Clone)]
@@ -63,7 +63,10 @@ impl ScriptedHub {
         let state = Arc::new(State::default());
         let router = http::router(Arc::clone(&state));
         // The handle is aborted on drop, so the task can't outlive its owner.
-        #[expect(clippy::disallowed_methods, reason = "owned by the handle and aborted on drop")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "owned by the handle and aborted on drop"
+        )]
         let server = tokio::spawn(async move {
             let _ = axum::serve(listener, router).await;
         });

@@ -61,12 +61,7 @@ fn a_heartbeat_that_overtakes_the_submit_reply_does_not_lose_the_result() {
 #[test]
 fn a_refused_result_shrinks_before_the_job_is_failed() {
     assert_eq!(
-        run(&[
-            Event::Finished,
-            Event::Refused,
-            Event::Refused,
-            Event::Accepted
-        ])[1..],
+        run(&[Event::Finished, Event::Refused, Event::Refused, Event::Accepted])[1..],
         [
             submit(Form::Result, 0),
             submit(Form::Trimmed, 0),
@@ -117,10 +112,8 @@ fn any_event() -> impl Strategy<Value = Event> {
     prop_oneof![
         Just(Event::Finished),
         Just(Event::Failed),
-        (any::<bool>(), any::<bool>()).prop_map(|(extended, cancelled)| Event::HeartbeatReply {
-            extended,
-            cancelled
-        }),
+        (any::<bool>(), any::<bool>())
+            .prop_map(|(extended, cancelled)| Event::HeartbeatReply { extended, cancelled }),
         Just(Event::RenewalsMissed),
         Just(Event::StopRequested(StopReason::Member)),
         Just(Event::StopRequested(StopReason::Hub)),

@@ -274,11 +274,9 @@ impl Link {
             (Phase::Serving, Self::Revoked { reason }) => RunnerState::Revoked {
                 reason: reason.clone(),
             },
-            (Phase::Serving, Self::UpdateRequired { server_protocol }) => {
-                RunnerState::UpdateRequired {
-                    server_protocol: *server_protocol,
-                }
-            }
+            (Phase::Serving, Self::UpdateRequired { server_protocol }) => RunnerState::UpdateRequired {
+                server_protocol: *server_protocol,
+            },
         }
     }
 

@@ -6,11 +6,7 @@ use super::state::{ActiveJob, Link};
 
 /// The note for the present state. Never longer than the hub's schema allows: a longer one makes the whole call
 /// fail, and with it every later one.
-pub(super) fn status(
-    link: &Link,
-    active: &[ActiveJob],
-    note: Option<&str>,
-) -> (String, StatusLevel) {
+pub(super) fn status(link: &Link, active: &[ActiveJob], note: Option<&str>) -> (String, StatusLevel) {
     let (line, level) = match (active, note) {
         ([], Some(note)) => (note.to_owned(), StatusLevel::Error),
         ([], None) if matches!(link, Link::Connecting) => ("starting".to_owned(), StatusLevel::Info),

@@ -77,9 +77,7 @@ async fn ping_one(endpoint: &Endpoint) -> Result<String, String> {
     let answer = tokio::time::timeout(PING_TIMEOUT, async {
         match endpoint {
             #[cfg(unix)]
-            Endpoint::Unix(path) => {
-                ask(tokio::net::UnixStream::connect(path).await?).await
-            }
+            Endpoint::Unix(path) => ask(tokio::net::UnixStream::connect(path).await?).await,
             #[cfg(not(unix))]
             Endpoint::Unix(_) => Err(std::io::Error::from(std::io::ErrorKind::Unsupported)),
             Endpoint::Tcp(address) => ask(tokio::net::TcpStream::connect(address).await?).await,
@@ -144,7 +142,12 @@ mod tests {
     #[tokio::test]
     async fn docker_host_is_the_only_place_asked_when_set() {
         let host = HostEnv::from_pairs([("DOCKER_HOST", "unix:///nonexistent/docker.sock")]);
-        assert!(ping(&host).await.unwrap_err().starts_with("DOCKER_HOST unix:///nonexistent"));
+        assert!(
+            ping(&host)
+                .await
+                .unwrap_err()
+                .starts_with("DOCKER_HOST unix:///nonexistent")
+        );
         let host = HostEnv::from_pairs([("DOCKER_HOST", "ssh://me@box")]);
         assert!(ping(&host).await.unwrap_err().contains("helper program"));
     }

@@ -27,7 +27,10 @@ pub(super) enum Batch {
 enum Entry {
     Line(String),
     /// Lines that were left out at this place.
-    Gap { lines: usize, bytes: usize },
+    Gap {
+        lines: usize,
+        bytes: usize,
+    },
 }
 
 #[derive(Debug, Default)]
@@ -131,7 +134,10 @@ impl Buffer {
     /// Records a batch that the hub will never take as a gap in its place.
     pub(super) fn gap_for(&mut self, batch: &Batch) {
         if let Batch::Log { text, lines } = batch {
-            let note = format!("[{lines} lines, {} bytes left out: refused by the hub]", text.len());
+            let note = format!(
+                "[{lines} lines, {} bytes left out: refused by the hub]",
+                text.len()
+            );
             // The refused batch was at the front, so the note belongs there; but a note that is refused as well
             // must not breed notes.
             if !text.starts_with('[') || *lines > 1 {

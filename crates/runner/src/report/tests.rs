@@ -32,7 +32,10 @@ fn events(result: &CaseResult) -> Vec<(String, f64)> {
         .iter()
         .map(|event| match &event.kind {
             TraceEventKind::Infra(infra) => (infra.event.clone().unwrap(), event.t),
-            other => (format!("{other:?}").split('(').next().unwrap().to_lowercase(), event.t),
+            other => (
+                format!("{other:?}").split('(').next().unwrap().to_lowercase(),
+                event.t,
+            ),
         })
         .collect()
 }
@@ -44,7 +47,11 @@ fn placement_events_frame_the_trace_on_its_own_clock() {
     frame(&mut result, &place(), span());
     assert_eq!(
         events(&result),
-        [("leased".into(), 0.0), ("error".into(), 3.0), ("finished".into(), 250.0)]
+        [
+            ("leased".into(), 0.0),
+            ("error".into(), 3.0),
+            ("finished".into(), 250.0)
+        ]
     );
 
     let mut result = CaseResult::new("c1".into(), "h@1", EnvSnapshot::prompt(""));
@@ -90,7 +97,10 @@ fn a_trimmed_result_keeps_the_verdict_and_says_what_is_missing() {
     assert_eq!(small.trace_sealed, None);
     assert_eq!(small.trace.len(), 1);
     let text = serde_json::to_string(&small).unwrap();
-    assert!(text.contains("2 trace events left out: trace.0: Invalid input"), "{text}");
+    assert!(
+        text.contains("2 trace events left out: trace.0: Invalid input"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -101,7 +111,10 @@ fn the_closing_line_tells_the_verdict() {
         Score::verdict("h", "pass", false),
         Score::unmeasured("i", "x", UnmeasuredReason::GraderError, true),
     ];
-    assert_eq!(closing_line(&result), "✓ Completed: 1 of 2 verdicts passed, 1 unmeasured");
+    assert_eq!(
+        closing_line(&result),
+        "✓ Completed: 1 of 2 verdicts passed, 1 unmeasured"
+    );
     result.failure = Some(Fault::bad_request("no such field").failure());
     assert_eq!(closing_line(&result), "✗ Failed [config / run]: no such field");
 }

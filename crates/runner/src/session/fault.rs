@@ -99,10 +99,7 @@ pub(super) enum HttpFault {
     #[error("{detail}")]
     NotMcp { detail: String },
     #[error("{cause}: {detail}")]
-    Transport {
-        cause: UnreachableCause,
-        detail: String,
-    },
+    Transport { cause: UnreachableCause, detail: String },
     #[error("{detail}")]
     Malformed { detail: String },
 }
@@ -124,10 +121,7 @@ impl HttpFault {
     /// The meaning of the fault on a fresh `initialize`, where a 401 can only be the token.
     pub(super) fn at_initialize(self) -> CallError {
         match self {
-            Self::Status {
-                status: 401,
-                detail,
-            } => CallError::Unauthorized { reason: detail },
+            Self::Status { status: 401, detail } => CallError::Unauthorized { reason: detail },
             other => other.in_session(),
         }
     }

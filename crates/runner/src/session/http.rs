@@ -27,8 +27,11 @@ use super::fault::{HttpFault, clip_line};
 
 /// A SYN that is not answered within this is a dead network; a handshake over a slow link takes about two.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Finds a half-open socket in under a minute (three probes), well within the lease's 120 s.
-const TCP_KEEPALIVE: Duration = Duration::from_secs(15);
+/// A socket left half-open by sleep or a changed network is found after the idle time and three unanswered probes:
+/// 30 s, well within the lease's 120 s. The kernel's own defaults take two hours.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const KEEPALIVE_PROBES: u32 = 3;
 /// Below the 72 s after which the known control plane closes an idle connection, so we never race its close.
 const POOL_IDLE: Duration = Duration::from_secs(60);
 /// A leased job with inline files is the largest reply; the hub takes bodies of 12 to 16 MiB.
@@ -46,21 +49,21 @@ const JSON: &str = "application/json";
 ///
 /// # Errors
 /// A token with characters that can't stand in a header, or TLS that can't be set up.
-pub(super) fn build_client(
-    token: &SecretString,
-    loopback: bool,
-) -> Result<reqwest::Client, HttpFault> {
-    let mut bearer = HeaderValue::try_from(format!("Bearer {}", token.expose_secret()))
-        .map_err(|_| HttpFault::Malformed {
+pub(super) fn build_client(token: &SecretString, loopback: bool) -> Result<reqwest::Client, HttpFault> {
+    let mut bearer = HeaderValue::try_from(format!("Bearer {}", token.expose_secret())).map_err(|_| {
+        HttpFault::Malformed {
             detail: "the token has characters that can't stand in a header".to_owned(),
-        })?;
+        }
+    })?;
     bearer.set_sensitive(true);
     let mut headers = HeaderMap::new();
     headers.insert(AUTHORIZATION, bearer);
     let mut builder = reqwest::Client::builder()
         .default_headers(headers)
         .connect_timeout(CONNECT_TIMEOUT)
-        .tcp_keepalive(TCP_KEEPALIVE)
+        .tcp_keepalive(KEEPALIVE_IDLE)
+        .tcp_keepalive_interval(KEEPALIVE_INTERVAL)
+        .tcp_keepalive_retries(KEEPALIVE_PROBES)
         .tcp_nodelay(true)
         .pool_idle_timeout(POOL_IDLE)
         // A redirect would carry the session id, and a POST turned GET would lose the message.
@@ -100,10 +103,10 @@ impl HubHttp {
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<StreamableHttpPostResponse, HttpFault> {
         strip_progress_token(&mut message);
-        let mut request = self
-            .client
-            .post(uri)
-            .header(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        let mut request = self.client.post(uri).header(
+            ACCEPT,
+            HeaderValue::from_static("application/json, text/event-stream"),
+        );
         for (name, value) in headers {
             request = request.header(name, value);
         }
@@ -195,10 +198,7 @@ fn strip_progress_token(message: &mut ClientJsonRpcMessage) {
     if let ClientJsonRpcMessage::Request(request) = message
         && matches!(request.request, ClientRequest::CallToolRequest(_))
     {
-        let _ = request
-            .request
-            .extensions_mut()
-            .remove::<RequestMetaObject>();
+        let _ = request.request.extensions_mut().remove::<RequestMetaObject>();
     }
 }
 
@@ -258,8 +258,7 @@ async fn read_event(response: reqwest::Response) -> Result<ServerJsonRpcMessage,
             message,
             ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_)
         ) {
-            let _ = tokio::time::timeout(DRAIN, async { while events.next().await.is_some() {} })
-                .await;
+            let _ = tokio::time::timeout(DRAIN, async { while events.next().await.is_some() {} }).await;
             return Ok(message);
         }
     }

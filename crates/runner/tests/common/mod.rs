@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 pub struct World {
     pub hub: ScriptedHub,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
     config: RunnerConfig,
 }
 
@@ -29,12 +29,19 @@ impl World {
             hub.url(),
             SecretString::from(ScriptedHub::TOKEN),
             "0.1.0",
-            Arc::new(HostEnv::from_pairs([("DOCKER_HOST", "unix:///nonexistent/docker.sock")])),
+            Arc::new(HostEnv::from_pairs([(
+                "DOCKER_HOST",
+                "unix:///nonexistent/docker.sock",
+            )])),
             dir.path(),
         );
         config.hostname = "testbox".to_owned();
         config.poll_interval_ms = 20;
-        Self { hub, _dir: dir, config }
+        Self { hub, dir, config }
+    }
+
+    pub fn work_root(&self) -> &std::path::Path {
+        self.dir.path()
     }
 
     pub fn start(&self, executor: Executor) -> RunnerHandle {
@@ -85,13 +92,20 @@ pub fn job(id: &str) -> Value {
 }
 
 /// Waits until the snapshot fits.
-pub async fn until(handle: &RunnerHandle, what: &str, fits: impl FnMut(&RunnerSnapshot) -> bool) -> RunnerSnapshot {
+pub async fn until(
+    handle: &RunnerHandle,
+    what: &str,
+    fits: impl FnMut(&RunnerSnapshot) -> bool,
+) -> RunnerSnapshot {
     let mut snapshot = handle.snapshot();
     let waited = tokio::time::timeout(Duration::from_secs(10), snapshot.wait_for(fits)).await;
     match waited {
         Ok(Ok(found)) => found.clone(),
         Ok(Err(_)) => panic!("the runner ended before {what}"),
-        Err(_) => panic!("waited in vain until {what}: {:#?}", handle.snapshot().borrow().clone()),
+        Err(_) => panic!(
+            "waited in vain until {what}: {:#?}",
+            handle.snapshot().borrow().clone()
+        ),
     }
 }
 

@@ -35,7 +35,9 @@ fn error(status: u16, code: &str) -> Response {
 fn authorised(state: &State, headers: &HeaderMap) -> bool {
     let expected = format!("Bearer {}", ScriptedHub::TOKEN);
     !state.read(|inner| inner.revoked)
-        && headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok())
+        && headers
+            .get(header::AUTHORIZATION)
+            .and_then(|value| value.to_str().ok())
             == Some(expected.as_str())
 }
 
@@ -43,10 +45,7 @@ fn session_of(headers: &HeaderMap) -> Option<String> {
     Some(headers.get(SESSION)?.to_str().ok()?.to_owned())
 }
 
-async fn end_session(
-    extract::State(state): extract::State<Arc<State>>,
-    headers: HeaderMap,
-) -> Response {
+async fn end_session(extract::State(state): extract::State<Arc<State>>, headers: HeaderMap) -> Response {
     let known = session_of(&headers).is_some_and(|id| {
         state.edit(|inner| {
             let known = inner.sessions.remove(&id);
@@ -90,7 +89,10 @@ async fn message(
     if method == "tools/call" {
         return call(&state, &session, &body["params"], &id).await;
     }
-    reply(&state, &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "Method not found"}}))
+    reply(
+        &state,
+        &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "Method not found"}}),
+    )
 }
 
 async fn initialize(state: &Arc<State>, params: &Value, id: &Value) -> Response {
@@ -168,7 +170,10 @@ async fn misbehave(state: &State, fault: Fault, id: &Value) -> Option<Response> 
         ),
         Fault::Refuse(text) => {
             let result = json!({"content": [{"type": "text", "text": text}], "isError": true});
-            Some(reply(state, &json!({"jsonrpc": "2.0", "id": id, "result": result})))
+            Some(reply(
+                state,
+                &json!({"jsonrpc": "2.0", "id": id, "result": result}),
+            ))
         }
         Fault::LoseSessions => {
             state.edit(|inner| inner.sessions.clear());
@@ -195,9 +200,8 @@ fn reply(state: &State, message: &Value) -> Response {
 
 /// A 200 whose body breaks off: the client sees a reset connection.
 fn broken() -> Response {
-    let body = stream::once(async {
-        Err::<Bytes, _>(std::io::Error::from(std::io::ErrorKind::ConnectionReset))
-    });
+    let body =
+        stream::once(async { Err::<Bytes, _>(std::io::Error::from(std::io::ErrorKind::ConnectionReset)) });
     (
         [(header::CONTENT_TYPE, "text/event-stream")],
         Body::from_stream(body),

@@ -191,8 +191,7 @@ impl State {
             return json!({"ok": true});
         };
         let held = self.holds(args, false);
-        let cancelled =
-            held && self.read(|inner| inner.leases.get(job_id).is_some_and(|l| l.cancelled));
+        let cancelled = held && self.read(|inner| inner.leases.get(job_id).is_some_and(|l| l.cancelled));
         json!({"ok": true, "extended": held && !cancelled, "cancelled": cancelled})
     }
 
@@ -203,12 +202,18 @@ impl State {
         }
         for field in ["caseId", "harness", "trace", "snapshot", "scores"] {
             if result.get(field).is_none() {
-                return Err(validation("submit_job_result", &format!("result.{field}: Required")));
+                return Err(validation(
+                    "submit_job_result",
+                    &format!("result.{field}: Required"),
+                ));
             }
         }
         // A made-up rule that lets a test send a result which the schema refuses.
         let poisoned = |event: &Value| event["message"] == "refused by the schema";
-        if result["trace"].as_array().is_some_and(|trace| trace.iter().any(poisoned)) {
+        if result["trace"]
+            .as_array()
+            .is_some_and(|trace| trace.iter().any(poisoned))
+        {
             return Err(validation("submit_job_result", "result.trace.0: Invalid input"));
         }
         Ok(self.settle(args, |lease| lease.result = Some(result.clone())))
