@@ -380,4 +380,6 @@ pub(crate) fn exact_integer(number: f64) -> Option<i64> {
 }
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests;

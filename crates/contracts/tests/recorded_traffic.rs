@@ -1,9 +1,9 @@
 //! Reads recorded traffic of an existing control plane and its runner, where such recordings are at hand.
 //!
 //! Every message that this crate has a type for is decoded and written again; what comes out must be what came in,
-//! but for the keys listed here. The folder is named by `EVERDICT_WIRE_DIR`, or found beside the workspace.
+//! but for the keys that `tally` lists. The folder is named by `EVERDICT_WIRE_DIR`, or found beside the workspace.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use everdict_contracts::{
@@ -12,28 +12,11 @@ use everdict_contracts::{
     PairBody, PairedRunner, PushReply, ReportLogArgs, ReportScreenArgs, ReportTraceArgs, ReportTrackArgs,
     RevokedReply, RunLogs, RunRecord, RunRequest, RunnerList, SubmitArgs, decode, resolve,
 };
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tally::Tally;
 
-/// Keys of the recordings that are not written again, by the path where they stand.
-const LEFT_OUT: &[&str] = &[
-    // Sent to see whether unknown keys are ignored.
-    "unknown_field",
-    "pad",
-    // A value beside an unmeasured score: the normaliser drops it.
-    "result.scores[].value",
-];
-
-/// Keys that decoding fills in when a message leaves them out.
-const FILLED_IN: &[&str] = &[
-    // Of the registered command templates.
-    "env",
-    "params",
-    "setup",
-    // The normaliser stamps every score.
-    "result.scores[].status",
-];
+#[path = "recorded_traffic/tally.rs"]
+mod tally;
 
 /// How many messages of each sort the recordings hold, arguments and replies of a tool taken together. A reader that passes messages by falls below.
 const FLOORS: &[(&str, usize)] = &[
@@ -61,98 +44,6 @@ const FLOORS: &[(&str, usize)] = &[
     ("run request", 73),
     ("submit_job_result", 100),
 ];
-
-#[derive(Default)]
-struct Tally {
-    counts: BTreeMap<&'static str, usize>,
-    faults: BTreeSet<String>,
-}
-
-impl Tally {
-    fn count(&mut self, sort: &'static str) {
-        *self.counts.entry(sort).or_default() += 1;
-    }
-
-    /// Decodes a message and compares it with what this crate would have written.
-    fn round_trip<T: DeserializeOwned + Serialize>(
-        &mut self,
-        sort: &'static str,
-        recorded: &Value,
-    ) -> Option<T> {
-        self.count(sort);
-        let typed = match decode::<T>(recorded) {
-            Ok(typed) => typed,
-            Err(error) => {
-                self.faults.insert(format!("{sort}: {error}"));
-                return None;
-            }
-        };
-        let written = serde_json::to_value(&typed).expect("a decoded message can be written");
-        let mut faults = Vec::new();
-        compare("", recorded, &written, &mut faults);
-        self.faults
-            .extend(faults.into_iter().map(|fault| format!("{sort}: {fault}")));
-        Some(typed)
-    }
-
-    /// Compares both sides of a call that was answered.
-    fn call<A, R>(&mut self, sort: &'static str, arguments: &Value, reply: &Value)
-    where
-        A: DeserializeOwned + Serialize,
-        R: DeserializeOwned + Serialize,
-    {
-        self.round_trip::<A>(sort, arguments);
-        self.round_trip::<R>(sort, reply);
-    }
-
-    /// Expects that this crate refuses what the recorded control plane refused.
-    fn refused<T: DeserializeOwned>(&mut self, sort: &'static str, recorded: &Value) {
-        self.count(sort);
-        if decode::<T>(recorded).is_ok() {
-            self.faults.insert(format!("{sort}: took {recorded}"));
-        }
-    }
-}
-
-fn compare(path: &str, recorded: &Value, written: &Value, faults: &mut Vec<String>) {
-    match (recorded, written) {
-        (Value::Object(left), Value::Object(right)) => {
-            for (key, value) in left {
-                let place = if path.is_empty() {
-                    key.clone()
-                } else {
-                    format!("{path}.{key}")
-                };
-                match right.get(key) {
-                    Some(other) => compare(&place, value, other, faults),
-                    None if listed(LEFT_OUT, &place) => {}
-                    None => faults.push(format!("{place} was lost")),
-                }
-            }
-            for key in right.keys().filter(|key| !left.contains_key(*key)) {
-                let place = if path.is_empty() {
-                    key.clone()
-                } else {
-                    format!("{path}.{key}")
-                };
-                if !listed(FILLED_IN, &place) {
-                    faults.push(format!("{place} was added"));
-                }
-            }
-        }
-        (Value::Array(left), Value::Array(right)) if left.len() == right.len() => {
-            for (one, other) in left.iter().zip(right) {
-                compare(&format!("{path}[]"), one, other, faults);
-            }
-        }
-        _ if recorded == written => {}
-        _ => faults.push(format!("{path}: {recorded} became {written}")),
-    }
-}
-
-fn listed(list: &[&str], place: &str) -> bool {
-    list.contains(&place)
-}
 
 /// One line of a recording that says what was asked, with the answer when it came.
 struct Exchange {
@@ -234,19 +125,19 @@ fn tool_call(tally: &mut Tally, exchange: &Exchange) {
             }
         }
         "submit_job_result" => {
-            tally.call::<SubmitArgs, AcceptedReply>("submit_job_result", arguments, &reply)
+            tally.call::<SubmitArgs, AcceptedReply>("submit_job_result", arguments, &reply);
         }
         "fail_job" => tally.call::<FailArgs, AcceptedReply>("fail_job", arguments, &reply),
         "heartbeat_job" => tally.call::<HeartbeatArgs, HeartbeatReply>("heartbeat_job", arguments, &reply),
         "report_case_log" => tally.call::<ReportLogArgs, PushReply>("report_case_log", arguments, &reply),
         "report_case_screen" => {
-            tally.call::<ReportScreenArgs, PushReply>("report_case_screen", arguments, &reply)
+            tally.call::<ReportScreenArgs, PushReply>("report_case_screen", arguments, &reply);
         }
         "report_case_trace" => {
-            tally.call::<ReportTraceArgs, PushReply>("report_case_trace", arguments, &reply)
+            tally.call::<ReportTraceArgs, PushReply>("report_case_trace", arguments, &reply);
         }
         "poll_case_fs_requests" => {
-            tally.call::<FsPollArgs, FsPollReply>("poll_case_fs_requests", arguments, &reply)
+            tally.call::<FsPollArgs, FsPollReply>("poll_case_fs_requests", arguments, &reply);
         }
         "answer_case_fs_request" => {
             tally.call::<FsAnswerArgs, FsAnswerReply>("answer_case_fs_request", arguments, &reply);

@@ -183,3 +183,6 @@ fn patch_completion(completion: &mut Completion, times: CompletionOverride) {
         *slot = new;
     }
 }
+
+#[cfg(test)]
+mod tests;
