@@ -73,11 +73,17 @@ impl Evidence {
     /// A call in flight is never cut by `stop`: its lines would be lost.
     async fn send_until(&self, stop: &CancellationToken, hub: &Hub, attempt: &AttemptToken) {
         let mut backoff = Backoff::new(RETRY_BASE, RETRY_CAP);
-        let mut trace_due = Instant::now() + TRACE_WINDOW;
+        let started = Instant::now();
+        let mut trace_due = started + TRACE_WINDOW;
         loop {
             let last_round = self.rest(stop, trace_due).await;
             loop {
-                let trace_now = !last_round && Instant::now() >= trace_due;
+                // The rest of a trace that was shown live is shown too. That of a shorter job is in the result.
+                let trace_now = if last_round {
+                    started.elapsed() >= TRACE_WINDOW
+                } else {
+                    Instant::now() >= trace_due
+                };
                 let Some(batch) = self.next_batch(trace_now) else {
                     break;
                 };

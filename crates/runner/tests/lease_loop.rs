@@ -547,10 +547,13 @@ async fn live_trace_travels_in_batches_the_hub_takes() {
             let events = (0..1_200).map(|n| TraceEvent::error(f64::from(n), "x")).collect();
             context.progress.trace(events);
             wait.notified().await;
+            context
+                .progress
+                .trace(vec![TraceEvent::error(1_200.0, "the last")]);
             Ok(pass(&job))
         }
     }));
-    world.hub.enqueue(job("c1"));
+    let job_id = world.hub.enqueue(job("c1"));
     world
         .hub
         .until("three batches", |hub| {
@@ -565,5 +568,55 @@ async fn live_trace_travels_in_batches_the_hub_takes() {
         .collect();
     assert_eq!(sizes, [500, 500, 200]);
     go.notify_one();
+    // What comes at the very end of a job that was shown live is shown too, before the report.
+    world
+        .hub
+        .until("the result is in", |hub| accepted(hub, &job_id))
+        .await;
+    assert_eq!(world.hub.calls_of("report_case_trace").len(), 4);
     end(handle).await;
+}
+
+#[tokio::test]
+async fn requests_carry_the_fields_of_the_protocol_and_no_others() {
+    let world = World::new().await;
+    let handle = world.start(passing());
+    let job_id = world.hub.enqueue(job("c1"));
+    world
+        .hub
+        .until("the result is in", |hub| accepted(hub, &job_id))
+        .await;
+    world.hub.enqueue(serde_json::json!({"not": "a job"}));
+    world
+        .hub
+        .until("the other is failed", |hub| hub.calls_of("fail_job").len() == 1)
+        .await;
+    end(handle).await;
+    let keys = |tool: &str| {
+        let args = world.hub.calls_of(tool)[0].args.clone();
+        args.as_object()
+            .unwrap()
+            .keys()
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    assert_eq!(
+        keys("lease_job"),
+        "capabilities os protocol status statusLevel version wait_ms"
+    );
+    assert_eq!(
+        keys("heartbeat_job"),
+        "capabilities jobId leaseEpoch status statusLevel"
+    );
+    assert_eq!(keys("report_case_log"), "jobId leaseEpoch line");
+    assert_eq!(keys("submit_job_result"), "jobId leaseEpoch result");
+    assert_eq!(keys("fail_job"), "jobId leaseEpoch message");
+    assert!(
+        world
+            .hub
+            .calls()
+            .iter()
+            .all(|call| call.params.get("_meta").is_none())
+    );
 }
