@@ -22,7 +22,7 @@ pub struct Baseline {
     /// The commit or tree to compare with. Another than `head` when setup commands changed files, or when a copied tree
     /// had changes that were not committed.
     pub tree: String,
-    /// The index that belongs to `tree`; spares reading every file again.
+    /// The index that belongs to `tree`; spares git from building one.
     index: PathBuf,
 }
 

@@ -6,7 +6,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use everdict_exec::{Ended, ExecError, ExitStatus, Launch, become_subreaper, run};
-use support::{PATIENCE, World, eventually, odd_sleep, processes_with};
+use support::{PATIENCE, World, eventually, odd_sleep, processes_with, sleepers};
 use tokio_util::sync::CancellationToken;
 
 #[tokio::test]
@@ -103,12 +103,11 @@ async fn concurrent_launches_do_not_kill_each_others_escapees() {
     let quiet = CancellationToken::new();
     let (exit, ()) = tokio::join!(run(long, None, &quiet), async {
         world.file("up").await;
-        eventually("both escapees run", || processes_with(&format!("sleep {nap}")).len() >= 2).await;
-        let before = processes_with(&format!("sleep {nap}")).len();
+        eventually("both escapees run", || sleepers(&nap).len() == 2).await;
         for _ in 0..5 {
             assert!(world.sh("(setsid sleep 0.01 &); true").await.success());
         }
-        assert_eq!(processes_with(&format!("sleep {nap}")).len(), before, "a short launch killed what was not its own");
+        assert_eq!(sleepers(&nap).len(), 2, "a short launch killed what was not its own");
         std::fs::write(world.work().join("go"), "").unwrap();
     });
     assert!(exit.unwrap().success());
@@ -129,7 +128,7 @@ async fn an_escapee_left_for_another_launch_goes_with_that_one() {
         std::fs::write(world.work().join("go"), "").unwrap();
     });
     assert!(exit.unwrap().success());
-    assert_eq!(processes_with(&format!("sleep {nap}")), [] as [i32; 0]);
+    assert_eq!(sleepers(&nap), [] as [i32; 0]);
 }
 
 #[tokio::test]

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use everdict_contracts::{ErrorCode, Fault};
 use tokio_util::sync::CancellationToken;
 
-use super::Baseline;
 use super::git::Git;
+use super::{Baseline, copy_index};
 use crate::{CaptureLimits, Captured, ChildEnv, ExitStatus};
 
 /// Each file's part of a patch begins with this. No line inside a part can: those begin with a blank, `+`, `-`, `\` or,
@@ -93,10 +93,9 @@ pub async fn diff_since(request: DiffRequest<'_>, cancel: &CancellationToken) ->
     let index = OwnIndex::of(request.dir);
     let git = plain.with_index(&index.path);
     let baseline = request.baseline;
-    if fs::copy(&baseline.index, &index.path).is_err() {
+    if copy_index(&baseline.index, &index.path).is_err() {
+        let _ = fs::remove_file(&index.path);
         git.run("read the baseline", &["read-tree", &baseline.tree]).await?;
-    } else {
-        index.take_time_of(&baseline.index);
     }
     let mut incomplete = add_all(&git).await?;
     let names = changed_names(&git, &baseline.tree).await?;
@@ -127,18 +126,6 @@ struct OwnIndex {
 impl OwnIndex {
     fn of(dir: &Path) -> Self {
         Self { path: dir.join(".git").join(format!("everdict-index-{}", uuid::Uuid::new_v4().simple())) }
-    }
-
-    /// Git reads entries as young as their index again, so a copy must be as old as its original.
-    fn take_time_of(&self, original: &Path) {
-        let copied = fs::metadata(original).and_then(|meta| meta.modified()).and_then(|modified| {
-            let times = fs::FileTimes::new().set_modified(modified);
-            fs::OpenOptions::new().write(true).open(&self.path)?.set_times(times)
-        });
-        if copied.is_err() {
-            // Without its time the copy can't be trusted; git makes a new index.
-            let _ = fs::remove_file(&self.path);
-        }
     }
 }
 

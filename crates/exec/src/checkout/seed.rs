@@ -177,18 +177,11 @@ async fn set_up(
     Err(provision(&format!("{step}: {words}")).with_log_tail(tail).at_stage(FailureStage::Install))
 }
 
-/// Copies the tree's index. Its time must come along: git reads entries as young as the index again.
 fn keep_index(dir: &Path, to: &Path) -> io::Result<()> {
-    let from = dir.join(".git").join("index");
-    match fs::metadata(&from) {
-        Ok(meta) => {
-            fs::copy(&from, to)?;
-            let times = fs::FileTimes::new().set_modified(meta.modified()?);
-            fs::OpenOptions::new().write(true).open(to)?.set_times(times)
-        }
+    match fs::copy(dir.join(".git").join("index"), to) {
         // A commit without files has no index.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
+        copied => copied.map(drop),
     }
 }
 

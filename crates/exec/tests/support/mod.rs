@@ -57,12 +57,21 @@ pub async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
 
 /// Living processes whose command line holds `word`. Tests pick odd sleep times, so that a word is theirs alone.
 pub fn processes_with(word: &str) -> Vec<i32> {
+    processes_where(|line| line.contains(word))
+}
+
+/// Living processes that are nothing but `sleep <time>`.
+pub fn sleepers(time: &str) -> Vec<i32> {
+    processes_where(|line| line.trim_end() == format!("sleep {time}"))
+}
+
+fn processes_where(wanted: impl Fn(&str) -> bool) -> Vec<i32> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     entries
         .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
         .filter(|pid| {
             let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            String::from_utf8_lossy(&line).replace('\0', " ").contains(word)
+            wanted(&String::from_utf8_lossy(&line).replace('\0', " "))
         })
         .collect()
 }
