@@ -151,7 +151,7 @@ impl HubClient {
             .await
     }
 
-    /// Stores a new version of a harness.
+    /// Stores a new version of a harness: a spec, or an instance where the hub keeps templates.
     ///
     /// # Errors
     /// As [`HubClient::push_template`].

@@ -10,7 +10,7 @@ pub mod dataset;
 mod doctor;
 mod engine;
 mod hub_client;
-//TMP mod hub_host;
+mod hub_host;
 pub mod hub_url;
 mod pairing;
 mod paths;
@@ -27,7 +27,7 @@ pub use engine::{Engine, EngineSnapshot, RunnerPlan, RunnerView};
 pub use everdict_runner_core::attempt::Outcome;
 pub use everdict_runner_core::{RunnerEvent, RunnerState};
 pub use hub_client::{HubClient, HubFault, LogEvent, LogFollow, TlsFault};
-//TMP pub use hub_host::{HubHost, HubOptions, create_api_key};
+pub use hub_host::{HubHost, HubOptions, create_api_key};
 pub use pairing::{
     HubSide, Pairing, check_label, host_name, is_runner_token, platform, unpair,
 };

@@ -4,6 +4,7 @@
 
 mod schema;
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -51,7 +52,10 @@ impl Settings {
     pub fn load(path: &Path) -> Result<Self> {
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            // A file in place of a folder is told by the first write, with a better sentence.
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                String::new()
+            }
             Err(error) => {
                 return Err(Problem::machine(format!("can't read {}", path.display()))
                     .fix("check the owner and the mode of the file")

@@ -1,0 +1,188 @@
+//! The embedded hub in this process.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use everdict_contracts::WorkspaceId;
+use everdict_hub::{Hub, HubConfig, HubError, Role};
+use reqwest::Url;
+use secrecy::SecretString;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::hub_url;
+use crate::private_file;
+use crate::problem::{Problem, Result};
+
+/// How to start a hub.
+#[derive(Debug, Clone)]
+pub struct HubOptions {
+    /// Folder of its database.
+    pub data_dir: PathBuf,
+    /// Where it listens; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// How long a lease lives without a heartbeat; `None` for the hub's own default.
+    pub lease_ttl: Option<Duration>,
+}
+
+impl HubOptions {
+    fn config(&self) -> HubConfig {
+        let mut config = HubConfig::new(&self.data_dir);
+        config.listen = self.listen;
+        if let Some(ttl) = self.lease_ttl {
+            config.lease_ttl = ttl;
+        }
+        config
+    }
+}
+
+/// A hub that serves until stopped. Dropping it cuts it off.
+pub struct HubHost {
+    hub: Arc<Hub>,
+    url: Url,
+    shutdown: CancellationToken,
+    serving: JoinSet<Result<(), HubError>>,
+}
+
+impl HubHost {
+    /// Opens the database, takes the port and serves.
+    ///
+    /// # Errors
+    /// A problem about this machine: the folder, or the port with the fix.
+    pub async fn start(options: HubOptions) -> Result<Self> {
+        let hub = Arc::new(open(&options).await?);
+        let listener = TcpListener::bind(options.listen)
+            .await
+            .map_err(|error| unbindable(options.listen, error))?;
+        let address = listener
+            .local_addr()
+            .map_err(|error| unbindable(options.listen, error))?;
+        let url = hub_url::parse(&format!("http://{address}"))?;
+        let shutdown = CancellationToken::new();
+        let mut serving = JoinSet::new();
+        let (server, stop) = (Arc::clone(&hub), shutdown.clone());
+        serving.spawn(async move { server.serve(listener, stop).await });
+        Ok(Self {
+            hub,
+            url,
+            shutdown,
+            serving,
+        })
+    }
+
+    /// Returns the address it is reached at.
+    #[must_use]
+    pub fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// Makes an API key; it can't be read again.
+    ///
+    /// # Errors
+    /// Input when the workspace or role is no good, else a problem about this machine.
+    pub async fn create_api_key(&self, workspace: &str, role: &str) -> Result<SecretString> {
+        create(&self.hub, workspace, role).await
+    }
+
+    /// Makes the first API key of a workspace; none when there is one already.
+    ///
+    /// # Errors
+    /// As [`HubHost::create_api_key`].
+    pub async fn first_api_key(&self, workspace: &str) -> Result<Option<SecretString>> {
+        let name = WorkspaceId::from(workspace);
+        if self.hub.has_api_key(&name).await.map_err(broken)? {
+            return Ok(None);
+        }
+        self.create_api_key(workspace, "admin").await.map(Some)
+    }
+
+    /// Waits until serving ends, which without [`HubHost::stop`] is a failure. Cancel safe.
+    ///
+    /// # Errors
+    /// Why it ended.
+    pub async fn ended(&mut self) -> Result<()> {
+        match self.serving.join_next().await {
+            Some(Ok(Ok(()))) | None => Ok(()),
+            Some(Ok(Err(error))) => Err(broken(error)),
+            Some(Err(panicked)) => Err(Problem::machine("the hub stopped").because(panicked)),
+        }
+    }
+
+    /// Takes no more requests, answers the open ones and closes the database.
+    ///
+    /// # Errors
+    /// What went wrong while closing.
+    pub async fn stop(mut self) -> Result<()> {
+        self.shutdown.cancel();
+        let ended = self.ended().await;
+        self.hub.close().await;
+        ended
+    }
+}
+
+/// Makes an API key in the database of a hub that may be running elsewhere.
+///
+/// # Errors
+/// As [`HubHost::create_api_key`].
+pub async fn create_api_key(options: &HubOptions, workspace: &str, role: &str) -> Result<SecretString> {
+    let hub = open(options).await?;
+    let made = create(&hub, workspace, role).await;
+    hub.close().await;
+    made
+}
+
+async fn open(options: &HubOptions) -> Result<Hub> {
+    private_file::prepare_dir(&options.data_dir)?;
+    Hub::open(options.config()).await.map_err(broken)
+}
+
+async fn create(hub: &Hub, workspace: &str, role: &str) -> Result<SecretString> {
+    let role = [Role::Admin, Role::Member, Role::Viewer]
+        .into_iter()
+        .find(|known| known.as_str() == role)
+        .ok_or_else(|| {
+            Problem::input(format!("there is no role \"{role}\""))
+                .fix("use admin, member or viewer")
+        })?;
+    let made = hub
+        .create_api_key(&WorkspaceId::from(workspace), role)
+        .await
+        .map_err(broken)?;
+    Ok(SecretString::from(made.expose().to_owned()))
+}
+
+fn broken(error: HubError) -> Problem {
+    match error {
+        HubError::BadWorkspace { .. } | HubError::ReservedSubject { .. } => {
+            Problem::input(format!("can't {error}")).fix("choose another workspace name")
+        }
+        // The store's own words carry the fix: which folder, who holds it, which version.
+        HubError::Store(_) => Problem::machine("the hub's database can't be used")
+            .fix("do what the cause says; --data-dir names another folder")
+            .because(error),
+        _ => Problem::machine("the hub can't serve").because(error),
+    }
+}
+
+fn unbindable(address: SocketAddr, error: io::Error) -> Problem {
+    let (what, fix) = match error.kind() {
+        io::ErrorKind::AddrInUse => (
+            format!("port {} is in use at {}", address.port(), address.ip()),
+            "stop the other program, or choose another port with --listen (port 0 takes a free one)",
+        ),
+        io::ErrorKind::PermissionDenied => (
+            format!("this user may not listen on {address}"),
+            "choose a port above 1023 with --listen",
+        ),
+        io::ErrorKind::AddrNotAvailable => (
+            format!("{} is no address of this machine", address.ip()),
+            "use 127.0.0.1, or an address that `ip addr` lists",
+        ),
+        _ => (format!("can't listen on {address}"), "choose another address with --listen"),
+    };
+    Problem::machine(what).fix(fix).because(error)
+}

@@ -1,0 +1,146 @@
+//! `demo`: the main job end to end, with real cases on a hub and a runner of its own in a temporary folder.
+
+mod repo;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use everdict_app::dataset::{self, Defaults, Submission};
+use everdict_app::{
+    Engine, HubClient, HubHost, HubOptions, Pairing, Paths, Problem, ProblemClass, Registrations, Result,
+    StoreKind, secrets,
+};
+
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::follow::{follow_all, report, submit_all};
+use crate::serve;
+use crate::signals::Signals;
+
+/// The cases, as a person would write them into files of their own.
+const CASES: [(&str, &str); 4] = [
+    ("demo/1-fixed.json", include_str!("../../demo/1-fixed.json")),
+    ("demo/2-unfixed.json", include_str!("../../demo/2-unfixed.json")),
+    ("demo/3-answer.json", include_str!("../../demo/3-answer.json")),
+    ("demo/4-timeout.json", include_str!("../../demo/4-timeout.json")),
+];
+
+/// Stands for the repository's address in the cases.
+const REPO_MARK: &str = "{{demo_repo}}";
+
+const WORKSPACE: &str = "demo";
+
+/// Two, so that the case that only waits doesn't hold up the others.
+const CASES_AT_ONCE: usize = 2;
+
+/// The four cases take seconds; a machine that needs longer than this is stuck.
+const LIMIT: Duration = Duration::from_secs(180);
+
+/// Draining is quick here, because nothing runs any more.
+const STOP_LIMIT: Duration = Duration::from_secs(20);
+
+pub(crate) async fn run(context: &Context) -> Result<Exit> {
+    let mut signals = Signals::listen(Duration::ZERO)
+        .map_err(|error| Problem::machine("can't listen for signals").because(error))?;
+    let home = tempfile::Builder::new()
+        .prefix("everdict-demo-")
+        .tempdir()
+        .map_err(|error| {
+            Problem::machine("can't make a temporary folder")
+                .fix("set TMPDIR to a folder that can be written")
+                .because(error)
+        })?;
+    let outcome = tokio::select! {
+        outcome = tokio::time::timeout(LIMIT, play(context, home.path())) => {
+            outcome.unwrap_or_else(|_elapsed| Err(too_slow()))
+        }
+        _ = signals.next() => Err(Problem::new(ProblemClass::Interrupted, "the demo was stopped")),
+    };
+    let path = home.path().to_owned();
+    home.close().map_err(|error| {
+        Problem::machine(format!("{} stays behind", path.display()))
+            .fix("remove the folder")
+            .because(error)
+    })?;
+    outcome
+}
+
+async fn play(context: &Context, home: &std::path::Path) -> Result<Exit> {
+    let out = context.out;
+    let paths = Paths::under(home);
+    paths.prepare()?;
+    let repo = repo::create(&context.env, &home.join("repo")).await?;
+    let cases = cases(&repo)?;
+    let hub = HubHost::start(HubOptions {
+        data_dir: paths.hub_dir(),
+        listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        lease_ttl: None,
+    })
+    .await?;
+    out.say(format!("Hub        {} (for this demo only)", hub.url()));
+    let key = hub.create_api_key(WORKSPACE, "admin").await?;
+    let client = HubClient::new(hub.url().clone(), Some(key))?;
+    let registrations = Registrations::at(paths.registrations_file());
+    let pairing = Pairing {
+        store: secrets::open(StoreKind::File, &paths, &context.secrets),
+        registrations: &registrations,
+    };
+    let (registration, token) = pairing.with_api_key(&client, &everdict_app::host_name()).await?;
+    out.say(format!("Runner     {} paired as self:{}", registration.label, registration.runner_id));
+    let mut plan = serve::plan(context, registration.label.clone(), hub.url().clone(), token);
+    plan.max_concurrent = CASES_AT_ONCE;
+    plan.work_root = paths.work_root();
+    let engine = Engine::start(vec![plan], &Arc::clone(&context.env))?;
+    let submitted = submit_all(&client, cases).await?;
+    out.say(format!("Submitted  {} cases\n", submitted.len()));
+    let rows = follow_all(&client, &submitted, out).await;
+    stop(engine, hub).await?;
+    let rows = rows?;
+    Ok(if report(&rows, out) { Exit::Ok } else { Exit::Failure })
+}
+
+fn cases(repo: &str) -> Result<Vec<Submission>> {
+    let defaults = Defaults {
+        harness: None,
+        runtime: Some("self".to_owned()),
+    };
+    let mut all = Vec::new();
+    for (name, text) in CASES {
+        all.extend(dataset::parse(name, &text.replace(REPO_MARK, repo), &defaults)?);
+    }
+    Ok(all)
+}
+
+async fn stop(engine: Engine, hub: HubHost) -> Result<()> {
+    engine.drain();
+    let stopped = async {
+        engine.join().await;
+        hub.stop().await
+    };
+    tokio::time::timeout(STOP_LIMIT, stopped)
+        .await
+        .unwrap_or_else(|_elapsed| Err(too_slow()))
+}
+
+fn too_slow() -> Problem {
+    Problem::machine("the demo did not end in time")
+        .fix("run it again with EVERDICT_LOG=debug and look at what waits")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use everdict_app::Verdict;
+
+    #[test]
+    fn the_cases_are_what_a_hub_takes_and_say_what_is_expected() {
+        let expected: Vec<_> = cases("file:///tmp/repo")
+            .unwrap()
+            .into_iter()
+            .map(|case| case.expect)
+            .collect();
+        let wanted = [Verdict::Pass, Verdict::Fail, Verdict::Pass, Verdict::Timeout];
+        assert_eq!(expected, wanted.map(Some));
+    }
+}

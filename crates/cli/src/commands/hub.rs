@@ -1,0 +1,94 @@
+//! `hub`: be the control plane, or make keys for it.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use everdict_app::{HubHost, HubOptions, Problem, Result, create_api_key, hub_url};
+use secrecy::ExposeSecret as _;
+use serde_json::json;
+
+use crate::args::{HubAction, HubArgs, KeyAction};
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::signals::{Signals, Stop};
+
+/// The workspace of a hub that one person uses.
+const FIRST_WORKSPACE: &str = "default";
+
+pub(crate) async fn run(context: &Context, args: &HubArgs) -> Result<Exit> {
+    let options = options(context, args);
+    if let Some(HubAction::Key {
+        action: KeyAction::Create { workspace, role },
+    }) = &args.action
+    {
+        return create_key(context, &options, workspace, role).await;
+    }
+    let mut signals = Signals::listen(Duration::ZERO)
+        .map_err(|error| Problem::machine("can't listen for signals").because(error))?;
+    warn_if_open(context, options.listen);
+    let data_dir = options.data_dir.clone();
+    let mut hub = HubHost::start(options).await?;
+    let key = hub.first_api_key(FIRST_WORKSPACE).await?;
+    let url = hub_url::text(hub.url());
+    let shown = key.as_ref().map(|key| key.expose_secret());
+    context.out.event(&json!({"event": "listening", "url": url, "dataDir": data_dir, "apiKey": shown}));
+    context.out.say(format!("Hub at {url}, data in {}", data_dir.display()));
+    if let Some(key) = shown {
+        context.out.say(format!(
+            "First API key, shown once (admin of workspace {FIRST_WORKSPACE}):\n  EVERDICT_API_KEY={key}"
+        ));
+        context.out.say(format!("Next: EVERDICT_API_KEY=… everdict-runner pair --hub {url}"));
+    }
+    tokio::select! {
+        ended = hub.ended() => {
+            return ended.and_then(|()| Err(Problem::machine("the hub stopped by itself")));
+        }
+        _ = signals.next() => {}
+    }
+    stop(context, hub, signals).await
+}
+
+async fn stop(context: &Context, hub: HubHost, mut signals: Signals) -> Result<Exit> {
+    context.out.say("Stopping; once more: leave at once");
+    let insist = async {
+        while signals.next().await == Stop::Drain {}
+    };
+    tokio::select! {
+        stopped = hub.stop() => stopped?,
+        () = insist => return Ok(Exit::Interrupted),
+    }
+    context.out.event(&json!({"event": "stopped"}));
+    Ok(Exit::Ok)
+}
+
+fn options(context: &Context, args: &HubArgs) -> HubOptions {
+    HubOptions {
+        data_dir: args
+            .data_dir
+            .clone()
+            .or_else(|| context.settings.hub_data_dir.clone())
+            .unwrap_or_else(|| context.paths.hub_dir()),
+        listen: args.listen.unwrap_or(context.settings.hub_listen),
+        lease_ttl: args.lease_ttl_ms.map(Duration::from_millis),
+    }
+}
+
+async fn create_key(context: &Context, options: &HubOptions, workspace: &str, role: &str) -> Result<Exit> {
+    let key = create_api_key(options, workspace, role).await?;
+    context.out.document(&json!({
+        "apiKey": key.expose_secret(),
+        "workspace": workspace,
+        "role": role,
+    }));
+    context.out.say(key.expose_secret());
+    Ok(Exit::Ok)
+}
+
+fn warn_if_open(context: &Context, listen: SocketAddr) {
+    if !listen.ip().is_loopback() {
+        context.out.warn(format!(
+            "{listen} can be reached from other machines, and keys cross the network unencrypted; \
+             put a TLS proxy in front"
+        ));
+    }
+}

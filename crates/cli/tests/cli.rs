@@ -1,0 +1,12 @@
+//! The built binary from outside: exit codes, words, JSON, and what it leaves behind.
+
+#[path = "cli/bad_input.rs"]
+mod bad_input;
+#[path = "cli/drop_in.rs"]
+mod drop_in;
+#[path = "cli/help.rs"]
+mod help;
+#[path = "cli/machine.rs"]
+mod machine;
+#[path = "cli/support.rs"]
+mod support;
