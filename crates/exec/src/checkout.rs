@@ -10,6 +10,8 @@ mod git;
 mod seed;
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+use std::{fs, io};
 
 pub use diff::{DiffCut, DiffRequest, RepoDiff, diff_since};
 pub use seed::{SeedRequest, seed};
@@ -29,4 +31,12 @@ pub struct Baseline {
 /// Where the index of the baseline is kept.
 fn baseline_index(dir: &Path) -> PathBuf {
     dir.join(".git").join("everdict-baseline-index")
+}
+
+/// Copies an index so that git reads every file again: git compares times by the second, and an agent can set them. It
+/// doesn't believe an index that is older than its entries.
+fn copy_index(from: &Path, to: &Path) -> io::Result<()> {
+    fs::copy(from, to)?;
+    let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
+    fs::OpenOptions::new().write(true).open(to)?.set_times(fs::FileTimes::new().set_modified(long_ago))
 }

@@ -157,7 +157,7 @@ impl Exit {
 ///
 /// Dropping the future kills the launch without waiting for its end.
 pub async fn run(
-    launch: Launch,
+    mut launch: Launch,
     sink: Option<Arc<dyn OutputSink>>,
     cancel: &CancellationToken,
 ) -> Result<Exit, ExecError> {
@@ -173,7 +173,7 @@ pub async fn run(
     let Pipes { stdin, stdout, stderr } = pipes;
     let mut out = StreamPump::new(Stream::Stdout, stdout, launch.capture, sink.clone()).map_err(watch_failed)?;
     let mut err = StreamPump::new(Stream::Stderr, stderr, launch.capture, sink).map_err(watch_failed)?;
-    let input = stdin.zip(launch.stdin.clone());
+    let input = stdin.zip(launch.stdin.take());
     let end = {
         let streams = async {
             tokio::join!(out.run(), err.run());

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::fetch::{self, Fetch};
 use super::git::{self, Git};
-use super::{Baseline, baseline_index, copy};
+use super::{Baseline, baseline_index, copy, copy_index};
 use crate::{CaptureLimits, ChildEnv, ExitStatus, Launch, OutputSink, contained_in, run};
 
 /// Setup installs dependencies as a rule; the existing runner allows ten minutes for one command.
@@ -177,11 +177,11 @@ async fn set_up(
     Err(provision(&format!("{step}: {words}")).with_log_tail(tail).at_stage(FailureStage::Install))
 }
 
+/// Keeps the tree's index, if there is one: a commit without files has none.
 fn keep_index(dir: &Path, to: &Path) -> io::Result<()> {
-    match fs::copy(dir.join(".git").join("index"), to) {
-        // A commit without files has no index.
+    match copy_index(&dir.join(".git").join("index"), to) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        copied => copied.map(drop),
+        copied => copied,
     }
 }
 

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::MARKER_FILE;
@@ -30,13 +30,14 @@ impl fmt::Display for Leftover {
 
 /// Removes a directory tree. Works on descriptors, so that no link is followed even if one appears underway.
 pub(super) fn remove_tree(path: &Path) -> Vec<Leftover> {
-    let mut removal = Removal { device: 0, top: path.to_owned(), hoisted: 0, leftovers: Vec::new() };
+    let mut removal = Removal { device: None, top: path.to_owned(), hoisted: 0, leftovers: Vec::new() };
     removal.run();
     removal.leftovers
 }
 
 struct Removal {
-    device: u64,
+    /// What the top directory is; a mount inside has another device.
+    device: Option<Stat>,
     top: PathBuf,
     hoisted: usize,
     leftovers: Vec<Leftover>,
@@ -52,8 +53,7 @@ impl Removal {
             Err(error) => return self.keep(&top, error),
         };
         match rustix::fs::fstat(&dir) {
-            #[expect(clippy::unnecessary_cast, reason = "the type of st_dev differs between systems")]
-            Ok(stat) => self.device = stat.st_dev as u64,
+            Ok(stat) => self.device = Some(stat),
             Err(error) => return self.keep(&top, error),
         }
         // Directories that were moved up because of their depth need another round.
@@ -106,8 +106,7 @@ impl Removal {
         if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
             return unlink(dir, name, AtFlags::empty());
         }
-        #[expect(clippy::unnecessary_cast, reason = "the type of st_dev differs between systems")]
-        if stat.st_dev as u64 != self.device {
+        if self.device.is_some_and(|top| top.st_dev != stat.st_dev) {
             // A mount: what is behind it may be somebody's.
             return Err(Errno::XDEV);
         }
