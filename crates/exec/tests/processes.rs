@@ -3,9 +3,10 @@
 
 mod support;
 
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::time::{Duration, Instant};
 
-use everdict_exec::{Ended, ExecError, ExitStatus, Launch, become_subreaper, run};
+use everdict_exec::{Ended, ExecError, ExitStatus, Launch, become_subreaper, become_subreaper_beside_other_children, run};
 use support::{PATIENCE, World, eventually, odd_sleep, processes_with, sleepers};
 use tokio_util::sync::CancellationToken;
 
@@ -153,6 +154,28 @@ async fn a_child_of_somebody_else_is_never_touched() {
     assert!(other.try_wait().unwrap().is_none(), "it was killed");
     other.kill().unwrap();
     other.wait().unwrap();
+}
+
+#[tokio::test]
+async fn beside_other_children_only_proven_escapees_are_touched() {
+    become_subreaper_beside_other_children();
+    let world = World::new();
+    let (theirs, ours) = (odd_sleep(), odd_sleep());
+    let line = world.shell(&format!("echo up > up; while ! [ -e go ]; do sleep 0.01; done; (setsid sleep {ours} &)"));
+    let quiet = CancellationToken::new();
+    let (exit, mut other) = tokio::join!(run(line, None, &quiet), async {
+        world.file("up").await;
+        // Started during the launch and in another group, as a webview's processes may be.
+        #[expect(clippy::disallowed_methods, reason = "stands for a child that this crate knows nothing of")]
+        let other = std::process::Command::new("sleep").arg(&theirs).process_group(0).spawn().unwrap();
+        std::fs::write(world.work().join("go"), "").unwrap();
+        other
+    });
+    assert!(exit.unwrap().success());
+    assert_eq!(sleepers(&ours), [] as [i32; 0]);
+    assert!(other.try_wait().unwrap().is_none(), "it was killed");
+    other.kill().unwrap();
+    assert_eq!(other.wait().unwrap().signal(), Some(9), "somebody else reaped it");
 }
 
 #[tokio::test]
