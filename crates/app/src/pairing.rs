@@ -147,7 +147,8 @@ pub enum HubSide {
     Failed(HubFault),
 }
 
-/// Forgets a runner here, whatever the hub says; with a client also revokes it there.
+/// Forgets a runner here, whatever the hub says; with a client also revokes it there. With the last runner of a
+/// hub the API key kept for it goes too.
 ///
 /// # Errors
 /// A problem about this machine. A locked or missing keyring does not stop it: the entry is then named.
@@ -165,8 +166,12 @@ pub async fn unpair(
         },
     };
     let name = registration.secret_name()?;
-    let removed = store.remove(&name).await;
+    let mut removed = store.remove(&name).await;
     registrations.remove(registration)?;
+    let last = !registrations.list()?.iter().any(|known| known.hub_url == registration.hub_url);
+    if last && removed.is_ok() {
+        removed = store.remove(&SecretName::api_key(&registration.hub()?)).await;
+    }
     removed.map_err(|fault| {
         Problem::new(
             ProblemClass::Machine,

@@ -71,7 +71,7 @@ impl Context {
         HubClient::new(hub, key)
     }
 
-    async fn kept_api_key(&self, hub: &Url) -> Result<Option<SecretString>> {
+    pub(crate) async fn kept_api_key(&self, hub: &Url) -> Result<Option<SecretString>> {
         let name = SecretName::api_key(hub);
         let text = hub_url::text(hub);
         let kinds: Vec<StoreKind> = self

@@ -1,10 +1,11 @@
 //! Submitting cases and following them to the verdict table; shared by `submit --wait` and `demo`.
 
+use std::cell::Cell as Flag;
 use std::time::Duration;
 
 use everdict_app::dataset::Submission;
 use everdict_app::{HubClient, LogEvent, Problem, Result, RunRow, Verdict, follow_to_end};
-use everdict_contracts::RunId;
+use everdict_contracts::{RunId, RunStatus};
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
 
@@ -12,6 +13,9 @@ use crate::output::{Cell, Hue, Output, duration};
 
 /// Each followed run holds a connection; a hub serves this many from one client without a thought.
 const FOLLOWED_AT_ONCE: usize = 8;
+
+/// An idle runner picks a case up within milliseconds; after this long somebody should look.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A run that the hub has taken.
 pub(crate) struct Submitted {
@@ -58,12 +62,36 @@ pub(crate) async fn submit_all(client: &HubClient, all: Vec<Submission>) -> Resu
 /// # Errors
 /// The hub's fault.
 pub(crate) async fn follow_all(client: &HubClient, all: &[Submitted], out: Output) -> Result<Vec<RunRow>> {
+    let started = Flag::new(false);
+    let hint = async {
+        tokio::time::sleep(PATIENCE).await;
+        if !started.get() {
+            out.warn("no runner has picked up a case yet; start one with: everdict-runner start");
+        }
+        std::future::pending().await
+    };
+    tokio::select! {
+        rows = follow_each(client, all, out, &started) => rows,
+        () = hint => Ok(Vec::new()),
+    }
+}
+
+async fn follow_each(
+    client: &HubClient,
+    all: &[Submitted],
+    out: Output,
+    started: &Flag<bool>,
+) -> Result<Vec<RunRow>> {
     let width = all.iter().map(|run| run.case_id.chars().count()).max().unwrap_or(0);
     let mut following = stream::iter(all.iter().enumerate())
         .map(|(index, submitted)| async move {
             let name = format!("{:width$}", submitted.case_id);
             let record = follow_to_end(client, &submitted.run, |event| match event {
-                LogEvent::Line(line) => out.say(format!("{} {line}", out.paint(&name, Hue::Faint))),
+                LogEvent::Line(line) => {
+                    started.set(true);
+                    out.say(format!("{} {line}", out.paint(&name, Hue::Faint)));
+                }
+                LogEvent::Status(status) => started.set(started.get() || status != RunStatus::Queued),
                 LogEvent::Resuming(why) => out.warn(format!("{why}; resuming")),
             })
             .await?;

@@ -165,7 +165,7 @@ async fn forward(mut from: broadcast::Receiver<RunnerEvent>, to: tokio::sync::mp
 
 fn state_words(view: &RunnerView) -> String {
     match &view.runner.state {
-        RunnerState::Connecting => "connecting".to_owned(),
+        RunnerState::Connecting => "Connecting".to_owned(),
         RunnerState::Idle => "Idle".to_owned(),
         RunnerState::Running => format!("Running {}", view.runner.active.len()),
         RunnerState::Offline { detail, .. } => format!("Can't reach the hub: {detail}"),

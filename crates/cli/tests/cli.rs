@@ -6,6 +6,8 @@ mod bad_input;
 mod drop_in;
 #[path = "cli/help.rs"]
 mod help;
+#[path = "cli/main_loop.rs"]
+mod main_loop;
 #[path = "cli/machine.rs"]
 mod machine;
 #[path = "cli/support.rs"]

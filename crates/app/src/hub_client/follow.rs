@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use everdict_contracts::RunId;
+use everdict_contracts::{RunId, RunStatus};
 use reqwest::{Method, Response};
 use tokio::time::Instant;
 
@@ -26,6 +26,8 @@ const POLL: Duration = Duration::from_millis(500);
 pub enum LogEvent {
     /// One line, without its line end.
     Line(String),
+    /// The run has come this far.
+    Status(RunStatus),
     /// The connection was lost and is being resumed; the text says why.
     Resuming(String),
 }
@@ -161,6 +163,10 @@ impl LogFollow {
                     .extend(text.lines().map(|line| LogEvent::Line(line.to_owned())));
                 false
             }
+            Some("status") => {
+                self.ready.extend(status(&event.data).map(LogEvent::Status));
+                false
+            }
             // A newer hub may say more; a log view needs none of it.
             Some(_) => false,
         }
@@ -224,6 +230,14 @@ impl LogFollow {
         self.pause = (self.pause * 2).min(PAUSE_MAX);
         Ok(())
     }
+}
+
+fn status(data: &str) -> Option<RunStatus> {
+    #[derive(serde::Deserialize)]
+    struct News {
+        status: RunStatus,
+    }
+    serde_json::from_str::<News>(data).ok().map(|news| news.status)
 }
 
 /// A hub sends a line either bare or as `{"line": …}`.

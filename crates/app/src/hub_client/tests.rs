@@ -129,6 +129,7 @@ async fn lines_of(url: Url) -> (Vec<String>, usize) {
         match event {
             LogEvent::Line(line) => lines.push(line),
             LogEvent::Resuming(_) => resumed += 1,
+            LogEvent::Status(_) => {}
         }
     }
     (lines, resumed)

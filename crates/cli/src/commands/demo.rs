@@ -9,7 +9,7 @@ use std::time::Duration;
 use everdict_app::dataset::{self, Defaults, Submission};
 use everdict_app::{
     Engine, HubClient, HubHost, HubOptions, Pairing, Paths, Problem, ProblemClass, Registrations, Result,
-    StoreKind, secrets,
+    StoreKind, hub_url, secrets,
 };
 
 use crate::context::Context;
@@ -78,7 +78,7 @@ async fn play(context: &Context, home: &std::path::Path) -> Result<Exit> {
         lease_ttl: None,
     })
     .await?;
-    out.say(format!("Hub        {} (for this demo only)", hub.url()));
+    out.say(format!("Hub        {} (for this demo only)", hub_url::text(hub.url())));
     let key = hub.create_api_key(WORKSPACE, "admin").await?;
     let client = HubClient::new(hub.url().clone(), Some(key))?;
     let registrations = Registrations::at(paths.registrations_file());

@@ -15,6 +15,9 @@ use crate::signals::{Signals, Stop};
 /// The workspace of a hub that one person uses.
 const FIRST_WORKSPACE: &str = "default";
 
+/// The hub drains for at most 5 s by itself; with this it is gone within the 10 s that `docker stop` grants.
+const TERM_DEADLINE: Duration = Duration::from_secs(8);
+
 pub(crate) async fn run(context: &Context, args: &HubArgs) -> Result<Exit> {
     let options = options(context, args);
     if let Some(HubAction::Key {
@@ -23,7 +26,7 @@ pub(crate) async fn run(context: &Context, args: &HubArgs) -> Result<Exit> {
     {
         return create_key(context, &options, workspace, role).await;
     }
-    let mut signals = Signals::listen(Duration::ZERO)
+    let mut signals = Signals::listen(TERM_DEADLINE)
         .map_err(|error| Problem::machine("can't listen for signals").because(error))?;
     warn_if_open(context, options.listen);
     let data_dir = options.data_dir.clone();

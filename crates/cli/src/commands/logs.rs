@@ -26,6 +26,7 @@ pub(crate) async fn run(context: &Context, args: &LogsArgs) -> Result<Exit> {
                 context.out.event(&json!({"line": line}));
                 context.out.say(line);
             }
+            LogEvent::Status(status) => context.out.event(&json!({"status": status.as_str()})),
             LogEvent::Resuming(why) => context.out.warn(format!("{why}; resuming")),
         }
     }

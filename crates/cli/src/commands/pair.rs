@@ -32,12 +32,10 @@ pub(crate) async fn run(context: &Context, args: &PairArgs) -> Result<Exit> {
     let key = api_key(context, args)?;
     let client = HubClient::new(hub.clone(), Some(key.clone()))?;
     let (registration, token) = pairing.with_api_key(&client, &label).await?;
-    if args.save_api_key {
-        pairing
-            .store
-            .set(&SecretName::api_key(&hub), &key)
-            .await
-            .map_err(Problem::from)?;
+    if args.save_api_key
+        && let Err(fault) = pairing.store.set(&SecretName::api_key(&hub), &key).await
+    {
+        context.out.warn(format!("paired, but the API key is not kept: {fault}"));
     }
     // Nothing keeps it for the person who chose `env`; this is the only time it can be seen.
     let shown = (kind == StoreKind::Env).then_some(token);

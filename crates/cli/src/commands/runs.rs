@@ -1,7 +1,8 @@
 //! `runs`: what the hub has run and is running.
 
-use everdict_app::{Result, RunRow, Verdict};
-use everdict_contracts::RunRecord;
+use everdict_app::{HubClient, HubFault, Result, RunRow, Verdict};
+use everdict_contracts::{RunRecord, RunStatus};
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde_json::{Value, json};
 
 use crate::args::RunsArgs;
@@ -9,19 +10,35 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::output::{Cell, Hue, age, duration};
 
+/// A short list is filled in a moment, and the hub hardly notices.
+const ASKED_AT_ONCE: usize = 4;
+
 pub(crate) async fn run(context: &Context, args: &RunsArgs) -> Result<Exit> {
     let client = context.client(&args.access).await?;
     let runs = client.runs().await?;
-    let shown: Vec<&RunRecord> = runs.iter().take(args.limit).collect();
-    let document: Vec<Value> = shown.iter().map(|run| summary(run)).collect();
+    let shown: Vec<RunRecord> = stream::iter(runs.into_iter().take(args.limit))
+        .map(|run| detailed(&client, run))
+        .buffered(ASKED_AT_ONCE)
+        .try_collect()
+        .await?;
+    let document: Vec<Value> = shown.iter().map(summary).collect();
     context.out.document(&json!({"runs": document}));
     if shown.is_empty() {
         context.out.say("No runs yet. Submit one: everdict-runner submit <file>");
         return Ok(Exit::Ok);
     }
-    let rows: Vec<Vec<Cell>> = shown.iter().map(|run| row(run)).collect();
+    let rows: Vec<Vec<Cell>> = shown.iter().map(row).collect();
     context.out.table(&["RUN", "CASE", "HARNESS", "STATE", "TOOK", "SUBMITTED"], &rows);
     Ok(Exit::Ok)
+}
+
+/// A list leaves results out, and the verdict is in the result.
+async fn detailed(client: &HubClient, run: RunRecord) -> Result<RunRecord, HubFault> {
+    if run.status == RunStatus::Succeeded && run.result.is_none() {
+        client.run(&run.id).await
+    } else {
+        Ok(run)
+    }
 }
 
 /// The hue of a verdict, where colour repeats the word.

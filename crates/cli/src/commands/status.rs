@@ -1,6 +1,6 @@
 //! `status`: what is paired here, and what each hub says about it now.
 
-use everdict_app::{HubClient, Problem, Registration, Result};
+use everdict_app::{HubClient, HubFault, Problem, Registration, Result};
 use everdict_contracts::RunnerMeta;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -37,11 +37,21 @@ pub(crate) async fn run(context: &Context) -> Result<Exit> {
 async fn ask(context: &Context, registration: &Registration) -> Result<Option<RunnerMeta>> {
     let store = context.store(registration.store);
     let token = store.get(&registration.secret_name()?).await.map_err(Problem::from)?;
-    let client = HubClient::new(registration.hub()?, Some(token))?;
-    match client.runners().await {
+    let hub = registration.hub()?;
+    let client = HubClient::new(hub.clone(), Some(token))?;
+    // Only a member sees the roster; the runner's own token proves that the hub still knows it.
+    client.me().await?;
+    let member = match context.secrets.api_key() {
+        Some(key) => Some(key.clone()),
+        None => context.kept_api_key(&hub).await?,
+    };
+    let asking = match member {
+        Some(key) => HubClient::new(hub, Some(key))?,
+        None => client,
+    };
+    match asking.runners().await {
         Ok(roster) => Ok(roster.into_iter().find(|meta| meta.id == registration.runner_id)),
-        // A hub may not let a runner see the roster; knowing the token is answer enough.
-        Err(everdict_app::HubFault::Forbidden { .. }) => client.me().await.map(|_| None).map_err(Problem::from),
+        Err(HubFault::Forbidden { .. } | HubFault::Unauthenticated { .. }) => Ok(None),
         Err(fault) => Err(fault.into()),
     }
 }

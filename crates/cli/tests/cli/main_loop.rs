@@ -1,0 +1,254 @@
+//! Hub, pairing, runner and submission as separate processes.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, ChildStdout, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::{Home, Ran};
+
+/// Generous: the machine may build other things meanwhile.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A command that goes on and prints NDJSON; killed on drop.
+struct Going {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Going {
+    fn start(home: &Home, args: &[&str], env: &[(&str, &str)]) -> Self {
+        let mut command = home.command(args);
+        command.arg("--json").envs(env.iter().copied()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("the binary starts");
+        let lines = BufReader::new(child.stdout.take().expect("piped"));
+        Self { child, lines }
+    }
+
+    /// Reads on until an event for which `wanted` holds.
+    fn until(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let mut line = String::new();
+            let read = self.lines.read_line(&mut line).expect("a line");
+            assert!(read > 0, "it ended before the event came");
+            let event: Value = serde_json::from_str(&line).expect("NDJSON");
+            if wanted(&event) {
+                return event;
+            }
+        }
+    }
+
+    fn signal(&self, signal: i32) {
+        let pid = i32::try_from(self.child.id()).expect("a pid fits");
+        // SAFETY: plain kill(2) on an own child that was not waited for.
+        unsafe { libc::kill(pid, signal) };
+    }
+
+    fn exit_code(&mut self) -> Option<i32> {
+        let end = Instant::now() + DEADLINE;
+        while Instant::now() < end {
+            if let Some(status) = self.child.try_wait().expect("own child") {
+                return status.code();
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("still there after {DEADLINE:?}");
+    }
+}
+
+impl Drop for Going {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+struct Hub {
+    going: Going,
+    url: String,
+    key: String,
+}
+
+fn hub(home: &Home) -> Hub {
+    let mut going = Going::start(home, &["hub", "--listen", "127.0.0.1:0"], &[]);
+    let event = going.until(|event| event["event"] == "listening");
+    let text = |name: &str| event[name].as_str().expect("a string").to_owned();
+    Hub {
+        url: text("url"),
+        key: text("apiKey"),
+        going,
+    }
+}
+
+fn with_key(home: &Home, hub: &Hub, args: &[&str]) -> Ran {
+    let mut command = home.command(args);
+    command.env("EVERDICT_API_KEY", &hub.key).env("EVERDICT_API_URL", &hub.url);
+    Ran::from(command.output().expect("the binary starts"))
+}
+
+fn run_body(id: &str, command: &str, expect: &str) -> String {
+    json!({
+        "expect": expect,
+        "harnessSpec": {"kind": "command", "id": "h", "version": "1", "command": command},
+        "case": {"id": id, "env": {"kind": "prompt"}, "task": "t", "expected": "42",
+                 "graders": [{"id": "answer-match", "config": {"mode": "contains"}}], "timeoutSec": 60},
+    })
+    .to_string()
+}
+
+fn pair(home: &Home, hub: &Hub) {
+    let args = ["pair", "--token-store", "file", "--label", "lab", "--json"];
+    let paired = with_key(home, hub, &args).exits(0).json();
+    assert_eq!(paired["token"], Value::Null, "a kept token is not shown");
+}
+
+#[test]
+fn a_dataset_runs_to_its_verdicts_and_the_exit_code_says_whether_they_are_wanted() {
+    let home = Home::new();
+    let hub = hub(&home);
+    pair(&home, &hub);
+    let mut runner = Going::start(&home, &["start", "-c", "2"], &[]);
+    let lines = [run_body("good", "echo 42", "pass"), run_body("bad", "echo 41", "fail")].join("\n");
+    let file = home.file("set.jsonl", &lines);
+    let file = file.to_str().expect("UTF-8");
+    let report = with_key(&home, &hub, &["submit", file, "--wait", "--json"]).exits(0).json();
+    assert_eq!(report["ok"], true);
+    assert_eq!(report["results"][0]["verdict"], "pass");
+    assert_eq!(report["results"][1]["verdict"], "fail");
+    assert_eq!(report["results"][0]["provenance"]["ranOn"], "self-hosted");
+
+    let wrong = home.file("wrong.json", &run_body("surprise", "echo 41", "pass"));
+    let wrong = wrong.to_str().expect("UTF-8");
+    let words = with_key(&home, &hub, &["submit", wrong, "--wait"]).exits(1);
+    assert!(words.out.contains("Failed") && words.out.contains("Passed, not this"), "{}", words.out);
+
+    let runs = with_key(&home, &hub, &["runs", "--json"]).exits(0).json();
+    let first = &runs["runs"][0];
+    assert_eq!(first["result"]["verdict"], "fail", "{runs}");
+    let id = first["runId"].as_str().expect("an id");
+    let log = with_key(&home, &hub, &["logs", id]).exits(0);
+    assert!(log.out.contains("41"), "{}", log.out);
+    let followed = with_key(&home, &hub, &["logs", "-f", id]).exits(0);
+    assert!(followed.out.contains("41"), "{}", followed.out);
+
+    let status = with_key(&home, &hub, &["status", "--json"]).exits(0).json();
+    assert!(status["runners"][0]["atHub"]["lastSeenAt"].is_string(), "{status}");
+    runner.signal(libc::SIGTERM);
+    assert_eq!(runner.exit_code(), Some(0));
+}
+
+#[test]
+fn a_second_interrupt_cancels_what_runs_and_leaves_nothing() {
+    let home = Home::new();
+    let hub = hub(&home);
+    pair(&home, &hub);
+    let mut runner = Going::start(&home, &["start"], &[]);
+    let alive = home.path().join("alive");
+    let command = format!("echo $$ > '{}'; sleep 300", alive.display());
+    let file = home.file("slow.json", &run_body("slow", &command, "infra"));
+    with_key(&home, &hub, &["submit", file.to_str().expect("UTF-8")]).exits(0);
+    runner.until(|event| event["event"] == "jobStarted");
+    let end = Instant::now() + DEADLINE;
+    let pid = loop {
+        match std::fs::read_to_string(&alive) {
+            Ok(text) if text.ends_with('\n') => break text.trim().to_owned(),
+            _ => assert!(Instant::now() < end, "the command has started"),
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    runner.signal(libc::SIGINT);
+    runner.until(|event| event["event"] == "draining");
+    runner.signal(libc::SIGINT);
+    assert_eq!(runner.exit_code(), Some(130));
+    #[cfg(target_os = "linux")]
+    assert!(!std::path::Path::new("/proc").join(&pid).exists(), "process {pid} is gone");
+    let work = home.path().join("cache/work");
+    assert_eq!(std::fs::read_dir(work).map_or(0, Iterator::count), 0, "no scratch directory is left");
+}
+
+#[test]
+fn unpairing_works_while_the_hub_is_away() {
+    let home = Home::new();
+    let hub = hub(&home);
+    pair(&home, &hub);
+    let (url, key) = (hub.url.clone(), hub.key.clone());
+    drop(hub);
+    let mut command = home.command(&["unpair", "--json"]);
+    command.env("EVERDICT_API_KEY", key).env("EVERDICT_API_URL", url);
+    let report = Ran::from(command.output().expect("starts")).exits(0).json();
+    assert_eq!(report["unpaired"][0]["atHub"], "failed");
+    assert_eq!(std::fs::read_dir(home.path().join("state/secrets")).expect("folder").count(), 0);
+    home.run(&["start"]).exits(3);
+}
+
+#[test]
+fn a_wrong_key_and_an_unknown_run_have_their_own_codes() {
+    let home = Home::new();
+    let hub = hub(&home);
+    let mut command = home.command(&["runs", "--hub", &hub.url]);
+    command.env("EVERDICT_API_KEY", "ak_wrong");
+    let ran = Ran::from(command.output().expect("starts")).exits(5);
+    assert!(ran.err.contains("doesn't accept this credential"), "{}", ran.err);
+    with_key(&home, &hub, &["logs", "nope"]).exits(2);
+    with_key(&home, &hub, &["cancel", "nope"]).exits(2);
+}
+
+#[test]
+fn a_port_in_use_is_a_sentence_with_the_fix() {
+    let home = Home::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let address = taken.local_addr().expect("bound").to_string();
+    let ran = home.run(&["hub", "--listen", &address]).exits(6);
+    assert!(ran.err.contains("is in use at 127.0.0.1"), "{}", ran.err);
+    assert!(ran.err.contains("choose another port with --listen"), "{}", ran.err);
+}
+
+#[test]
+fn one_data_folder_serves_one_hub() {
+    let home = Home::new();
+    let mut hub = hub(&home);
+    let ran = home.run(&["hub", "--listen", "127.0.0.1:0"]).exits(6);
+    assert!(ran.err.contains("another hub is using it"), "{}", ran.err);
+    hub.going.signal(libc::SIGTERM);
+    assert_eq!(hub.going.exit_code(), Some(0));
+    let made = home.run(&["hub", "key", "create", "--workspace", "w", "--role", "viewer", "--json"]);
+    assert!(made.exits(0).json()["apiKey"].as_str().expect("a key").starts_with("ak_"));
+    home.run(&["hub", "key", "create", "--role", "king"]).exits(2);
+    home.run(&["hub", "key", "create", "--workspace", "a b"]).exits(2);
+}
+
+#[test]
+fn a_harness_is_stored_once_per_version() {
+    let home = Home::new();
+    let hub = hub(&home);
+    let spec = |command: &str| json!({"kind": "command", "id": "h", "version": "1", "command": command});
+    let file = home.file("h.json", &spec("echo 42").to_string());
+    let file = file.to_str().expect("UTF-8");
+    with_key(&home, &hub, &["harness", "push", file]).exits(0);
+    with_key(&home, &hub, &["harness", "push", file]).exits(0);
+    home.file("h.json", &spec("echo 43").to_string());
+    let ran = with_key(&home, &hub, &["harness", "push", file]).exits(1);
+    assert!(ran.err.contains("new version"), "{}", ran.err);
+}
+
+#[test]
+fn the_demo_ends_with_four_verdicts_and_leaves_nothing() {
+    let home = Home::new();
+    let tmp = home.path().join("tmp");
+    std::fs::create_dir(&tmp).expect("folder");
+    let mut command = home.command(&["demo", "--json"]);
+    command.env("TMPDIR", &tmp);
+    let report = Ran::from(command.output().expect("starts")).exits(0).json();
+    let verdicts: Vec<&str> = report["results"]
+        .as_array()
+        .expect("results")
+        .iter()
+        .filter_map(|row| row["verdict"].as_str())
+        .collect();
+    assert_eq!(verdicts, ["pass", "fail", "pass", "timeout"]);
+    assert_eq!(report["ok"], true);
+    assert_eq!(std::fs::read_dir(&tmp).expect("folder").count(), 0);
+    let own: Vec<_> = std::fs::read_dir(home.path()).expect("home").collect();
+    assert_eq!(own.len(), 1, "only the temporary folder of this test: {own:?}");
+}
