@@ -120,7 +120,13 @@ impl Board {
     }
 
     pub(crate) fn draining(&self) {
-        self.hidden().phase = Phase::Draining;
+        {
+            let mut hidden = self.hidden();
+            // A wish that comes after the end changes nothing.
+            if hidden.phase == Phase::Serving {
+                hidden.phase = Phase::Draining;
+            }
+        }
         self.refresh(|_| {});
     }
 
@@ -246,6 +252,7 @@ mod tests {
         assert_eq!(state(&board), RunnerState::Draining);
         board.stopped();
         board.answered();
+        board.draining();
         assert_eq!(state(&board), RunnerState::Stopped);
     }
 

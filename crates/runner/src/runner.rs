@@ -137,8 +137,8 @@ impl RunnerHandle {
 
     /// Takes no new jobs. Idle polls are cut at once; running jobs finish and report.
     pub fn drain(&self) {
-        self.stop.drain.cancel();
         self.board.draining();
+        self.stop.drain.cancel();
     }
 
     /// Stops now: the running trees are killed and the hub is told that the cases were cancelled.

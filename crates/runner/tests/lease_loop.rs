@@ -116,6 +116,27 @@ async fn idle_long_poll_is_cut_on_drain() {
         .await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_at_any_moment_ends_the_runner() {
+    let world = World::new().await;
+    world.hub.reply_in_json();
+    for round in 0..40_usize {
+        let handle = world.start(passing());
+        let job_id = world.hub.enqueue(job(&format!("c{round}")));
+        // Early stops hit the connect, the poll or the job; late ones the moment after a report.
+        if round % 2 == 0 {
+            world
+                .hub
+                .until("the result is in", |hub| accepted(hub, &job_id))
+                .await;
+        }
+        if round % 4 < 2 {
+            handle.cancel();
+        }
+        end(handle).await;
+    }
+}
+
 #[tokio::test]
 async fn drain_lets_a_running_job_finish_and_report() {
     let world = World::new().await;

@@ -17,8 +17,13 @@ const MAX_BUFFERED_EVENTS: usize = 5_000;
 /// What one call carries.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Batch {
-    /// Lines joined by newlines, with the number of lines.
-    Log { text: String, lines: usize },
+    /// Lines joined by newlines.
+    Log {
+        text: String,
+        lines: usize,
+        /// Nothing but notes about gaps.
+        notes_only: bool,
+    },
     /// At most [`MAX_TRACE_BATCH`] events.
     Trace(Vec<TraceEvent>),
 }
@@ -26,11 +31,22 @@ pub(super) enum Batch {
 #[derive(Debug, PartialEq)]
 enum Entry {
     Line(String),
-    /// Lines that were left out at this place.
-    Gap {
-        lines: usize,
-        bytes: usize,
-    },
+    Gap(Gap),
+}
+
+/// Lines that were left out at a place.
+#[derive(Debug, PartialEq)]
+struct Gap {
+    lines: usize,
+    bytes: usize,
+    why: &'static str,
+}
+
+impl Gap {
+    fn note(&self) -> String {
+        let Self { lines, bytes, why } = self;
+        format!("[{lines} lines, {bytes} bytes left out: {why}]")
+    }
 }
 
 #[derive(Debug, Default)]
@@ -59,15 +75,18 @@ impl Buffer {
         }
     }
 
-    fn grow_gap(&mut self, more_lines: usize, more_bytes: usize) {
-        if let Some(Entry::Gap { lines, bytes }) = self.entries.back_mut() {
-            *lines += more_lines;
-            *bytes += more_bytes;
-        } else {
-            self.entries.push_back(Entry::Gap {
-                lines: more_lines,
-                bytes: more_bytes,
-            });
+    fn grow_gap(&mut self, lines: usize, bytes: usize) {
+        const WHY: &str = "the hub did not keep up";
+        match self.entries.back_mut() {
+            Some(Entry::Gap(gap)) if gap.why == WHY => {
+                gap.lines += lines;
+                gap.bytes += bytes;
+            }
+            _ => self.entries.push_back(Entry::Gap(Gap {
+                lines,
+                bytes,
+                why: WHY,
+            })),
         }
     }
 
@@ -83,13 +102,11 @@ impl Buffer {
     /// Takes as many lines as one call carries.
     pub(super) fn next_log(&mut self) -> Option<Batch> {
         let mut text = String::new();
-        let (mut lines, mut units) = (0, 0);
+        let (mut lines, mut units, mut notes_only) = (0, 0, true);
         while let Some(entry) = self.entries.front() {
             let line = match entry {
                 Entry::Line(line) => line.clone(),
-                Entry::Gap { lines, bytes } => {
-                    format!("[{lines} lines, {bytes} bytes left out: the hub did not keep up]")
-                }
+                Entry::Gap(gap) => gap.note(),
             };
             let more = text::units(&line) + usize::from(lines > 0);
             if lines > 0 && units + more > BATCH_UNITS {
@@ -103,9 +120,14 @@ impl Buffer {
             lines += 1;
             if let Some(Entry::Line(line)) = self.entries.pop_front() {
                 self.bytes -= line.len();
+                notes_only = false;
             }
         }
-        (lines > 0).then_some(Batch::Log { text, lines })
+        (lines > 0).then_some(Batch::Log {
+            text,
+            lines,
+            notes_only,
+        })
     }
 
     /// Takes as many live events as one call carries.
@@ -133,17 +155,18 @@ impl Buffer {
 
     /// Records a batch that the hub will never take as a gap in its place.
     pub(super) fn gap_for(&mut self, batch: &Batch) {
-        if let Batch::Log { text, lines } = batch {
-            let note = format!(
-                "[{lines} lines, {} bytes left out: refused by the hub]",
-                text.len()
-            );
-            // The refused batch was at the front, so the note belongs there; but a note that is refused as well
-            // must not breed notes.
-            if !text.starts_with('[') || *lines > 1 {
-                self.bytes += note.len();
-                self.entries.push_front(Entry::Line(note));
-            }
+        // A note that is refused as well must not breed notes.
+        if let Batch::Log {
+            text,
+            lines,
+            notes_only: false,
+        } = batch
+        {
+            self.entries.push_front(Entry::Gap(Gap {
+                lines: *lines,
+                bytes: text.len(),
+                why: "refused by the hub",
+            }));
         }
     }
 }
