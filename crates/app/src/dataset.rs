@@ -116,8 +116,9 @@ pub fn load(files: &[PathBuf], defaults: &Defaults) -> Result<Vec<Submission>> {
         return Err(refuse(&bad));
     }
     if good.is_empty() {
-        return Err(Problem::input("the files hold no case")
-            .fix("put one JSON object per line, or one in the file"));
+        return Err(
+            Problem::input("the files hold no case").fix("put one JSON object per line, or one in the file")
+        );
     }
     Ok(good)
 }
@@ -131,7 +132,10 @@ pub fn parse(name: &str, text: &str, defaults: &Defaults) -> Result<Vec<Submissi
         .into_iter()
         .map(|record| record.and_then(|(place, value)| submission(place, value, defaults)))
         .collect();
-    let bad: Vec<String> = parts.iter().filter_map(|part| part.as_ref().err().cloned()).collect();
+    let bad: Vec<String> = parts
+        .iter()
+        .filter_map(|part| part.as_ref().err().cloned())
+        .collect();
     if bad.is_empty() {
         Ok(parts.into_iter().flatten().collect())
     } else {
@@ -194,7 +198,9 @@ fn submission(place: String, value: Value, defaults: &Defaults) -> Result<Submis
     let expect = match record.remove("expect") {
         None => None,
         Some(wanted) => Some(serde_json::from_value(wanted.clone()).map_err(|_| {
-            format!("{place}: expect: {wanted} is no verdict; allowed: pass, fail, timeout, unmeasured, infra")
+            format!(
+                "{place}: expect: {wanted} is no verdict; allowed: pass, fail, timeout, unmeasured, infra"
+            )
         })?),
     };
     let mut body = if record.contains_key("case") {
@@ -205,8 +211,7 @@ fn submission(place: String, value: Value, defaults: &Defaults) -> Result<Submis
     add_harness(&place, &mut body, defaults)?;
     add_runtime(&mut body, defaults);
     let body = Value::Object(body);
-    let request =
-        decode::<RunRequest>(&body).map_err(|error| format!("{place}: {error}"))?;
+    let request = decode::<RunRequest>(&body).map_err(|error| format!("{place}: {error}"))?;
     Ok(Submission {
         case_id: request.case.id.to_string(),
         place,
@@ -283,7 +288,9 @@ fn syntax_text(name: &str, lines_before: usize, error: &serde_json::Error) -> St
     let line = lines_before + error.line().max(1);
     let text = error.to_string();
     // serde_json ends with its own position, which counts from the start of the record.
-    let what = text.rsplit_once(" at line ").map_or(text.as_str(), |(what, _)| what);
+    let what = text
+        .rsplit_once(" at line ")
+        .map_or(text.as_str(), |(what, _)| what);
     format!("{name}:{line}: not JSON: {what} (column {})", error.column())
 }
 
@@ -353,7 +360,10 @@ mod tests {
     #[test]
     fn a_broken_document_names_its_line() {
         let problem = parse("c.json", "{\n  \"id\": ,\n}", &with_harness()).unwrap_err();
-        assert!(problem.to_string().starts_with("c.json:2: not JSON:"), "{problem}");
+        assert!(
+            problem.to_string().starts_with("c.json:2: not JSON:"),
+            "{problem}"
+        );
     }
 
     #[test]
@@ -362,7 +372,10 @@ mod tests {
         assert!(none.to_string().contains("--harness-file"), "{none}");
         let odd = json!({"case": case("a"), "expect": "green"});
         let problem = parse("c.json", &odd.to_string(), &with_harness()).unwrap_err();
-        assert!(problem.to_string().contains("expect: \"green\" is no verdict"), "{problem}");
+        assert!(
+            problem.to_string().contains("expect: \"green\" is no verdict"),
+            "{problem}"
+        );
     }
 
     #[test]

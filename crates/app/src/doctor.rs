@@ -152,9 +152,7 @@ impl Patient<'_> {
             ),
         };
         let docker = match found(Capability::Docker) {
-            Some(entry) if entry.offer != Offer::Absent => {
-                ok("docker", "Docker", entry.reason.clone())
-            }
+            Some(entry) if entry.offer != Offer::Absent => ok("docker", "Docker", entry.reason.clone()),
             other => check(
                 "docker",
                 CheckState::Warn,

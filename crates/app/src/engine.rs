@@ -105,7 +105,11 @@ impl Engine {
                     .because(error)
             })?;
             let runner = handle.snapshot().borrow().clone();
-            views.push(RunnerView { label, hub_url, runner });
+            views.push(RunnerView {
+                label,
+                hub_url,
+                runner,
+            });
             handles.push(handle);
         }
         let (sender, snapshot) = watch::channel(EngineSnapshot {

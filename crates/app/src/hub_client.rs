@@ -147,8 +147,7 @@ impl HubClient {
     /// # Errors
     /// Any [`HubFault`]; [`HubFault::Conflict`] when the version exists with other content.
     pub async fn push_template(&self, body: &Value) -> Result<Value, HubFault> {
-        self.send(Method::POST, "harness-templates", Some(body))
-            .await
+        self.send(Method::POST, "harness-templates", Some(body)).await
     }
 
     /// Stores a new version of a harness: a spec, or an instance where the hub keeps templates.
@@ -282,9 +281,7 @@ fn location(response: &Response) -> Option<String> {
     let status: StatusCode = response.status();
     let target = response.headers().get("location")?.to_str().ok()?;
     let host = response.url().join(target).ok()?;
-    status
-        .is_redirection()
-        .then(|| crate::hub_url::host(&host))
+    status.is_redirection().then(|| crate::hub_url::host(&host))
 }
 
 fn is_html(response: &Response) -> bool {

@@ -43,6 +43,7 @@ impl HubOptions {
 /// A hub that serves until stopped. Dropping it cuts it off.
 pub struct HubHost {
     hub: Arc<Hub>,
+    is_new: bool,
     url: Url,
     shutdown: CancellationToken,
     serving: JoinSet<Result<(), HubError>>,
@@ -54,10 +55,11 @@ impl HubHost {
     /// # Errors
     /// A problem about this machine: the folder, or the port with the fix.
     pub async fn start(options: HubOptions) -> Result<Self> {
-        let hub = Arc::new(open(&options).await?);
         let listener = TcpListener::bind(options.listen)
             .await
             .map_err(|error| unbindable(options.listen, error))?;
+        let is_new = std::fs::read_dir(&options.data_dir).map_or(true, |mut files| files.next().is_none());
+        let hub = Arc::new(open(&options).await?);
         let address = listener
             .local_addr()
             .map_err(|error| unbindable(options.listen, error))?;
@@ -68,6 +70,7 @@ impl HubHost {
         serving.spawn(async move { server.serve(listener, stop).await });
         Ok(Self {
             hub,
+            is_new,
             url,
             shutdown,
             serving,
@@ -88,13 +91,12 @@ impl HubHost {
         create(&self.hub, workspace, role).await
     }
 
-    /// Makes the first API key of a workspace; none when there is one already.
+    /// Makes the first API key of a new database; none for one that was there before.
     ///
     /// # Errors
     /// As [`HubHost::create_api_key`].
     pub async fn first_api_key(&self, workspace: &str) -> Result<Option<SecretString>> {
-        let name = WorkspaceId::from(workspace);
-        if self.hub.has_api_key(&name).await.map_err(broken)? {
+        if !self.is_new {
             return Ok(None);
         }
         self.create_api_key(workspace, "admin").await.map(Some)
@@ -145,8 +147,7 @@ async fn create(hub: &Hub, workspace: &str, role: &str) -> Result<SecretString> 
         .into_iter()
         .find(|known| known.as_str() == role)
         .ok_or_else(|| {
-            Problem::input(format!("there is no role \"{role}\""))
-                .fix("use admin, member or viewer")
+            Problem::input(format!("there is no role \"{role}\"")).fix("use admin, member or viewer")
         })?;
     let made = hub
         .create_api_key(&WorkspaceId::from(workspace), role)
@@ -182,7 +183,10 @@ fn unbindable(address: SocketAddr, error: io::Error) -> Problem {
             format!("{} is no address of this machine", address.ip()),
             "use 127.0.0.1, or an address that `ip addr` lists",
         ),
-        _ => (format!("can't listen on {address}"), "choose another address with --listen"),
+        _ => (
+            format!("can't listen on {address}"),
+            "choose another address with --listen",
+        ),
     };
     Problem::machine(what).fix(fix).because(error)
 }

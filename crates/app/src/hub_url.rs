@@ -17,8 +17,8 @@ pub fn parse(text: &str) -> Result<Url> {
         let example = format!("use http://{trimmed} or https://{trimmed}");
         return Err(refuse("it has no http:// or https:// in front", example));
     }
-    let mut url = Url::parse(trimmed)
-        .map_err(|error| refuse("it can't be read as a URL", usage()).because(error))?;
+    let mut url =
+        Url::parse(trimmed).map_err(|error| refuse("it can't be read as a URL", usage()).because(error))?;
     if !matches!(url.scheme(), "http" | "https") {
         let why = format!("{}: is not http: or https:", url.scheme());
         return Err(refuse(&why, usage()));

@@ -28,9 +28,7 @@ pub use everdict_runner_core::attempt::Outcome;
 pub use everdict_runner_core::{RunnerEvent, RunnerState};
 pub use hub_client::{HubClient, HubFault, LogEvent, LogFollow, TlsFault};
 pub use hub_host::{HubHost, HubOptions, create_api_key};
-pub use pairing::{
-    HubSide, Pairing, check_label, host_name, is_runner_token, platform, unpair,
-};
+pub use pairing::{HubSide, Pairing, check_label, host_name, is_runner_token, platform, unpair};
 pub use paths::{HOME_VAR, Paths};
 pub use problem::{Problem, ProblemClass, Result};
 pub use registrations::{Registration, Registrations};

@@ -85,17 +85,11 @@ impl Pairing<'_> {
     ///
     /// # Errors
     /// Input when the token is misshapen or no runner's; else as [`Pairing::with_api_key`].
-    pub async fn with_token(
-        &self,
-        hub: &Url,
-        token: SecretString,
-        label: &str,
-    ) -> Result<Registration> {
+    pub async fn with_token(&self, hub: &Url, token: SecretString, label: &str) -> Result<Registration> {
         check_label(label)?;
         if !is_runner_token(token.expose_secret()) {
-            return Err(Problem::input("this is not a runner token (rnr_…)").fix(
-                "copy it whole from the hub's Runners page, or pair with --hub and an API key",
-            ));
+            return Err(Problem::input("this is not a runner token (rnr_…)")
+                .fix("copy it whole from the hub's Runners page, or pair with --hub and an API key"));
         }
         self.store.check().await.map_err(Problem::from)?;
         self.keep(hub, token, label).await
@@ -104,10 +98,8 @@ impl Pairing<'_> {
     async fn keep(&self, hub: &Url, token: SecretString, label: &str) -> Result<Registration> {
         let me = HubClient::new(hub.clone(), Some(token.clone()))?.me().await?;
         let Some(runner_id) = me.runner_id else {
-            return Err(
-                Problem::input("the hub knows this token, but not as a runner's")
-                    .fix("use a token that begins with rnr_ and was made by pairing a runner"),
-            );
+            return Err(Problem::input("the hub knows this token, but not as a runner's")
+                .fix("use a token that begins with rnr_ and was made by pairing a runner"));
         };
         let registration = Registration {
             runner_id,
@@ -122,7 +114,10 @@ impl Pairing<'_> {
         self.store.set(&name, &token).await.map_err(Problem::from)?;
         if let Err(problem) = self.registrations.put(registration.clone()) {
             if let Err(fault) = self.store.remove(&name).await {
-                tracing::warn!(state = fault.state(), "the token of a failed pairing stays behind");
+                tracing::warn!(
+                    state = fault.state(),
+                    "the token of a failed pairing stays behind"
+                );
             }
             return Err(problem);
         }
@@ -168,7 +163,10 @@ pub async fn unpair(
     let name = registration.secret_name()?;
     let mut removed = store.remove(&name).await;
     registrations.remove(registration)?;
-    let last = !registrations.list()?.iter().any(|known| known.hub_url == registration.hub_url);
+    let last = !registrations
+        .list()?
+        .iter()
+        .any(|known| known.hub_url == registration.hub_url);
     if last && removed.is_ok() {
         removed = store.remove(&SecretName::api_key(&registration.hub()?)).await;
     }

@@ -29,9 +29,8 @@ impl Paths {
     /// A problem about this machine when neither names a home.
     pub fn from_env(env: &HostEnv) -> Result<Self> {
         if let Some(home) = env.get(HOME_VAR).filter(|home| !home.is_empty()) {
-            let home = std::path::absolute(home).map_err(|error| {
-                Problem::input(format!("{HOME_VAR} is not a usable path")).because(error)
-            })?;
+            let home = std::path::absolute(home)
+                .map_err(|error| Problem::input(format!("{HOME_VAR} is not a usable path")).because(error))?;
             return Ok(Self::under(&home));
         }
         let base = etcetera::base_strategy::choose_native_strategy().map_err(|error| {

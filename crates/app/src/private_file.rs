@@ -90,11 +90,10 @@ pub fn remove(path: &Path) -> Result<()> {
 fn check_kind(path: &Path, file: &File) -> Result<()> {
     let meta = file.metadata().map_err(|error| unreadable(path, error))?;
     if !meta.is_file() {
-        return Err(Problem::machine(format!(
-            "{} is not a regular file",
-            path.display()
-        ))
-        .fix("move it away and try again"));
+        return Err(
+            Problem::machine(format!("{} is not a regular file", path.display()))
+                .fix("move it away and try again"),
+        );
     }
     #[cfg(unix)]
     {

@@ -83,8 +83,7 @@ impl Registrations {
         let Some(bytes) = private_file::read(&self.path)? else {
             return Ok(Vec::new());
         };
-        let stored: Stored =
-            serde_json::from_slice(&bytes).map_err(|error| self.unreadable(&error))?;
+        let stored: Stored = serde_json::from_slice(&bytes).map_err(|error| self.unreadable(&error))?;
         if stored.version != VERSION {
             return Err(Problem::machine(format!(
                 "{} was written by a newer version (layout {})",
@@ -103,11 +102,10 @@ impl Registrations {
     pub fn select(&self, wanted: &[String]) -> Result<Vec<Registration>> {
         let all = self.list()?;
         if all.is_empty() {
-            return Err(Problem::new(
-                ProblemClass::NotPaired,
-                "this machine is not paired with any hub",
-            )
-            .fix("run: everdict-runner pair --hub <address>"));
+            return Err(
+                Problem::new(ProblemClass::NotPaired, "this machine is not paired with any hub")
+                    .fix("run: everdict-runner pair --hub <address>"),
+            );
         }
         if wanted.is_empty() {
             return Ok(all);
@@ -155,9 +153,7 @@ impl Registrations {
         let path = self.path.with_extension("lock");
         File::create(&path)
             .and_then(|file| file.lock().map(|()| file))
-            .map_err(|error| {
-                Problem::machine(format!("can't lock {}", path.display())).because(error)
-            })
+            .map_err(|error| Problem::machine(format!("can't lock {}", path.display())).because(error))
     }
 
     fn unreadable(&self, error: &serde_json::Error) -> Problem {
@@ -216,10 +212,7 @@ mod tests {
     #[test]
     fn a_runner_is_found_by_id_or_label_and_ambiguity_is_refused() {
         let (_dir, file) = empty();
-        assert_eq!(
-            file.select(&[]).unwrap_err().class(),
-            ProblemClass::NotPaired
-        );
+        assert_eq!(file.select(&[]).unwrap_err().class(), ProblemClass::NotPaired);
         file.put(registration("a", "http://one")).unwrap();
         file.put(registration("a", "http://two")).unwrap();
         file.put(registration("b", "http://one")).unwrap();

@@ -142,15 +142,13 @@ impl From<SecretFault> for Problem {
             SecretFault::Missing(kind) => {
                 let fix = match kind {
                     StoreKind::Env => "set EVERDICT_RUNNER_TOKEN, or pair again with a token store",
-                    StoreKind::Keyring | StoreKind::File => {
-                        "pair this machine again: everdict-runner pair"
-                    }
+                    StoreKind::Keyring | StoreKind::File => "pair this machine again: everdict-runner pair",
                 };
                 Problem::new(ProblemClass::NotPaired, what).fix(fix)
             }
             SecretFault::Locked(cause) => {
-                let problem = Problem::machine(what)
-                    .fix("unlock the keyring and try again, or use --token-store file");
+                let problem =
+                    Problem::machine(what).fix("unlock the keyring and try again, or use --token-store file");
                 match cause {
                     Some(cause) => problem.because(cause),
                     None => problem,
@@ -244,10 +242,7 @@ mod unsupported {
         fn check(&self) -> BoxFuture<'_, Result<(), SecretFault>> {
             Box::pin(async { Err(unavailable()) })
         }
-        fn get<'a>(
-            &'a self,
-            _name: &'a SecretName,
-        ) -> BoxFuture<'a, Result<SecretString, SecretFault>> {
+        fn get<'a>(&'a self, _name: &'a SecretName) -> BoxFuture<'a, Result<SecretString, SecretFault>> {
             Box::pin(async { Err(unavailable()) })
         }
         fn set<'a>(

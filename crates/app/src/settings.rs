@@ -206,9 +206,6 @@ mod tests {
         let path = dir.path().join("settings.toml");
         assert!(Settings::write_template(&path).unwrap());
         assert!(!Settings::write_template(&path).unwrap());
-        assert_eq!(
-            Settings::load(&path).unwrap(),
-            Settings::parse("x", "").unwrap()
-        );
+        assert_eq!(Settings::load(&path).unwrap(), Settings::parse("x", "").unwrap());
     }
 }

@@ -112,9 +112,7 @@ pub fn judge_result(result: &CaseResult) -> Judged {
     if let Some(failure) = failure {
         let verdict = match failure.stage {
             FailureStage::Install | FailureStage::Run => Verdict::Fail,
-            FailureStage::Dispatch | FailureStage::Collect | FailureStage::Grade => {
-                Verdict::Unmeasured
-            }
+            FailureStage::Dispatch | FailureStage::Collect | FailureStage::Grade => Verdict::Unmeasured,
         };
         return judged(verdict, Some(failure_text(failure)));
     }
@@ -213,7 +211,10 @@ mod tests {
             (json!([measured(true), unmeasured("cost")]), Verdict::Pass),
             (json!([steps]), Verdict::Unmeasured),
             (json!([]), Verdict::Unmeasured),
-            (json!([{"graderId": "g", "metric": "", "value": 1}, measured(true)]), Verdict::Unmeasured),
+            (
+                json!([{"graderId": "g", "metric": "", "value": 1}, measured(true)]),
+                Verdict::Unmeasured,
+            ),
         ] {
             assert_eq!(verdict(&json!({"scores": scores})), expected, "{scores}");
         }
@@ -221,7 +222,10 @@ mod tests {
 
     #[test]
     fn a_deadline_is_a_timeout_whatever_the_graders_say() {
-        for detail in [json!({"exitCode": 124}), json!({"exitCode": -1, "timedOut": true})] {
+        for detail in [
+            json!({"exitCode": 124}),
+            json!({"exitCode": -1, "timedOut": true}),
+        ] {
             let patch = json!({"trace": exit(&detail), "scores": [measured(true)]});
             assert_eq!(verdict(&patch), Verdict::Timeout, "{detail}");
         }

@@ -99,7 +99,10 @@ mod tests {
 
     #[test]
     fn a_duration_needs_both_ends() {
-        assert_eq!(between("2026-01-01T00:00:00Z", "2026-01-01T00:00:01.250Z"), Some(1250));
+        assert_eq!(
+            between("2026-01-01T00:00:00Z", "2026-01-01T00:00:01.250Z"),
+            Some(1250)
+        );
         assert_eq!(between("soon", "2026-01-01T00:00:01Z"), None);
     }
 }

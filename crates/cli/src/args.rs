@@ -14,7 +14,7 @@ use everdict_app::StoreKind;
     disable_help_subcommand = true,
     after_help = "Without a command it runs in the foreground with the token given:\n  \
         EVERDICT_RUNNER_TOKEN=rnr_… everdict-runner --api-url https://hub.example\n\n\
-        More: `everdict-runner help exit-codes`, `help environment`, `help settings`, `help signals`."
+        More: `everdict-runner help exit-codes`, `help environment`, `help output`, `help settings`, `help signals`."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -57,7 +57,7 @@ pub(crate) enum Command {
     Doctor(HubAccessArgs),
     /// Run four real cases end to end on a hub and runner of their own, and leave nothing behind
     Demo,
-    /// Explain a command, or: exit-codes, environment, settings, signals
+    /// Explain a command, or: exit-codes, environment, output, settings, signals
     Help {
         /// A command or a topic
         topic: Vec<String>,
@@ -284,15 +284,28 @@ mod tests {
     #[test]
     fn the_flags_of_the_existing_binary_are_taken_with_and_without_its_word() {
         let flags = [
-            "--pair", "rnr_x", "--api-url", "http://h", "--max-concurrent", "2", "--wait-ms", "10",
-            "--heartbeat-ms", "20", "--poll-interval-ms", "30", "--ready-timeout-ms", "40",
-            "--ready-interval-ms", "50", "--mount-codex-login",
+            "--pair",
+            "rnr_x",
+            "--api-url",
+            "http://h",
+            "--max-concurrent",
+            "2",
+            "--wait-ms",
+            "10",
+            "--heartbeat-ms",
+            "20",
+            "--poll-interval-ms",
+            "30",
+            "--ready-timeout-ms",
+            "40",
+            "--ready-interval-ms",
+            "50",
+            "--mount-codex-login",
         ];
         let bare = Cli::try_parse_from(["everdict-runner"].into_iter().chain(flags)).unwrap();
         assert_eq!(bare.foreground.pair.as_deref(), Some("rnr_x"));
         assert_eq!(bare.foreground.mount_codex_login, Some(true));
-        let word =
-            Cli::try_parse_from(["everdict-runner", "runner"].into_iter().chain(flags)).unwrap();
+        let word = Cli::try_parse_from(["everdict-runner", "runner"].into_iter().chain(flags)).unwrap();
         let Some(Command::Runner(args)) = word.command else {
             panic!("not the runner command");
         };

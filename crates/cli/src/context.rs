@@ -4,8 +4,8 @@ use std::io::Read as _;
 use std::sync::Arc;
 
 use everdict_app::{
-    EnvSecrets, HubClient, Paths, Problem, ProblemClass, Registrations, Result, SecretFault,
-    SecretName, SecretStore, Settings, StoreKind, Url, hub_url, secrets,
+    EnvSecrets, HubClient, Paths, Problem, ProblemClass, Registrations, Result, SecretFault, SecretName,
+    SecretStore, Settings, StoreKind, Url, hub_url, secrets,
 };
 use everdict_exec::HostEnv;
 use secrecy::SecretString;
@@ -53,8 +53,10 @@ impl Context {
             [only] => hub_url::parse(only),
             [] => hub_url::parse(&self.settings.hub_url),
             several if several.iter().all(|hub| hub == &several[0]) => hub_url::parse(&several[0]),
-            _ => Err(Problem::input("this machine is paired with several hubs")
-                .fix("say which one with --hub")),
+            _ => {
+                Err(Problem::input("this machine is paired with several hubs")
+                    .fix("say which one with --hub"))
+            }
         }
     }
 
@@ -104,12 +106,10 @@ pub(crate) fn secret_from_stdin(what: &str) -> Result<SecretString> {
         })?;
     let text = text.trim();
     if text.is_empty() {
-        return Err(Problem::new(
-            ProblemClass::NotPaired,
-            format!("standard input holds no {what}"),
-        )
-        .fix(format!("pipe the {what} in")));
+        return Err(
+            Problem::new(ProblemClass::NotPaired, format!("standard input holds no {what}"))
+                .fix(format!("pipe the {what} in")),
+        );
     }
     Ok(SecretString::from(text.to_owned()))
 }
-

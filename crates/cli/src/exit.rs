@@ -31,10 +31,7 @@ pub(crate) const TABLE: [(Exit, &str); 8] = [
         Exit::HubUnreachable,
         "the hub can't be reached or gives no usable answer",
     ),
-    (
-        Exit::Refused,
-        "the hub refuses the credential or the action",
-    ),
+    (Exit::Refused, "the hub refuses the credential or the action"),
     (
         Exit::Machine,
         "a problem on this machine: port in use, folder that can't be written, keyring",

@@ -82,7 +82,11 @@ async fn follow_each(
     out: Output,
     started: &Flag<bool>,
 ) -> Result<Vec<RunRow>> {
-    let width = all.iter().map(|run| run.case_id.chars().count()).max().unwrap_or(0);
+    let width = all
+        .iter()
+        .map(|run| run.case_id.chars().count())
+        .max()
+        .unwrap_or(0);
     let mut following = stream::iter(all.iter().enumerate())
         .map(|(index, submitted)| async move {
             let name = format!("{:width$}", submitted.case_id);
@@ -103,7 +107,12 @@ async fn follow_each(
     while let Some(ended) = following.next().await {
         let (index, row) = ended?;
         done += 1;
-        out.say(format!("[{done}/{}] {}: {}", all.len(), row.case_id, row.verdict.words()));
+        out.say(format!(
+            "[{done}/{}] {}: {}",
+            all.len(),
+            row.case_id,
+            row.verdict.words()
+        ));
         rows[index] = Some(row);
     }
     Ok(rows.into_iter().flatten().collect())
@@ -151,7 +160,11 @@ fn scores(row: &RunRow) -> String {
             None => format!("{} {}", score.grader_id(), value(score)),
         })
         .collect();
-    if shown.is_empty() { "–".to_owned() } else { shown.join(", ") }
+    if shown.is_empty() {
+        "–".to_owned()
+    } else {
+        shown.join(", ")
+    }
 }
 
 fn value(score: &everdict_contracts::Score) -> String {

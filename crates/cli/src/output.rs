@@ -82,10 +82,7 @@ impl Output {
                 widths[column] = widths[column].max(width(&cell.text));
             }
         }
-        let head: Vec<Cell> = header
-            .iter()
-            .map(|text| Cell::new(*text, Hue::Faint))
-            .collect();
+        let head: Vec<Cell> = header.iter().map(|text| Cell::new(*text, Hue::Faint)).collect();
         self.row(&head, &widths);
         for row in rows {
             self.row(row, &widths);
@@ -96,7 +93,11 @@ impl Output {
         let mut line = String::new();
         for (column, cell) in cells.iter().enumerate() {
             let last = column + 1 == cells.len();
-            let pad = if last { 0 } else { widths[column] - width(&cell.text) };
+            let pad = if last {
+                0
+            } else {
+                widths[column] - width(&cell.text)
+            };
             line.push_str(&self.paint(&cell.text, cell.hue));
             line.extend(std::iter::repeat_n(' ', pad));
             if !last {

@@ -1,6 +1,8 @@
 //! Runners in the foreground: shows what happens, and stops as the signals ask.
 
-use everdict_app::{Engine, EngineSnapshot, Outcome, Problem, Result, RunnerEvent, RunnerPlan, RunnerState, RunnerView};
+use everdict_app::{
+    Engine, EngineSnapshot, Outcome, Problem, Result, RunnerEvent, RunnerPlan, RunnerState, RunnerView,
+};
 use serde_json::json;
 use tokio::sync::broadcast;
 
@@ -20,7 +22,9 @@ pub(crate) async fn run(context: &Context, plans: Vec<RunnerPlan>) -> Result<Exi
         () = narrator.tell() => false,
     };
     let left = engine.snapshot().borrow().clone();
-    context.out.event(&json!({"event": "stopped", "runners": left.runners}));
+    context
+        .out
+        .event(&json!({"event": "stopped", "runners": left.runners}));
     if cancelled {
         return Ok(Exit::Interrupted);
     }
@@ -118,7 +122,8 @@ impl Narrator {
                 "hubUrl": view.hub_url,
                 "state": view.runner.state,
             }));
-            self.out.say(format!("{} at {}: {words}", view.label, view.hub_url));
+            self.out
+                .say(format!("{} at {}: {words}", view.label, view.hub_url));
             *said = words;
         }
     }
@@ -169,9 +174,7 @@ fn state_words(view: &RunnerView) -> String {
         RunnerState::Idle => "Idle".to_owned(),
         RunnerState::Running => format!("Running {}", view.runner.active.len()),
         RunnerState::Offline { detail, .. } => format!("Can't reach the hub: {detail}"),
-        RunnerState::Revoked { .. } => {
-            "Access revoked; pair again (everdict-runner pair)".to_owned()
-        }
+        RunnerState::Revoked { .. } => "Access revoked; pair again (everdict-runner pair)".to_owned(),
         RunnerState::UpdateRequired { server_protocol } => match server_protocol {
             Some(protocol) => format!("The hub needs a newer runner (protocol {protocol})"),
             None => "The hub needs a newer runner".to_owned(),
@@ -214,7 +217,10 @@ pub(crate) fn plan(
         wait: settings.wait,
         heartbeat: settings.heartbeat,
         poll_interval: settings.poll_interval,
-        work_root: settings.work_root.clone().unwrap_or_else(|| context.paths.work_root()),
+        work_root: settings
+            .work_root
+            .clone()
+            .unwrap_or_else(|| context.paths.work_root()),
         switched_off: std::collections::BTreeSet::new(),
     }
 }

@@ -1,7 +1,8 @@
-//! SIGINT and SIGTERM as requests to stop.
+//! SIGINT, SIGTERM and SIGHUP as requests to stop.
 //!
 //! SIGINT once: drain, finish what runs. Twice: cancel what runs and clean up. Three times: leave at once;
-//! the next start sweeps up. SIGTERM: drain with a deadline, then cancel.
+//! the next start sweeps up. SIGTERM, and SIGHUP unless it was ignored at the start (`nohup`): drain with a deadline,
+//! then cancel.
 
 use std::io;
 use std::time::Duration;
@@ -24,6 +25,7 @@ pub(crate) enum Stop {
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    hang_up: Option<Signal>,
     ladder: Ladder,
 }
 
@@ -33,6 +35,9 @@ impl Signals {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
+            hang_up: (!hang_up_is_ignored())
+                .then(|| signal(SignalKind::hangup()))
+                .transpose()?,
             ladder: Ladder {
                 level: 0,
                 term_deadline,
@@ -47,6 +52,7 @@ impl Signals {
             let cancel_at = self.ladder.cancel_at;
             let request = tokio::select! {
                 _ = self.interrupt.recv() => Some(self.ladder.interrupted()),
+                () = received(self.hang_up.as_mut()) => self.ladder.terminated(Instant::now()),
                 _ = self.terminate.recv() => self.ladder.terminated(Instant::now()),
                 () = sleep_until(cancel_at.unwrap_or_else(Instant::now)), if cancel_at.is_some() => {
                     self.ladder.deadline_passed()
@@ -57,6 +63,26 @@ impl Signals {
             }
         }
     }
+}
+
+async fn received(signal: Option<&mut Signal>) {
+    match signal {
+        Some(signal) => {
+            signal.recv().await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// Listening to a signal ends its being ignored, and `nohup` means that it shall be.
+fn hang_up_is_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        // Without a way to know, the signal is left as it is.
+        .is_none_or(|mask| mask & 1 != 0)
 }
 
 struct Ladder {

@@ -48,13 +48,7 @@ pub fn main() -> ExitCode {
     ExitCode::from(exit.code())
 }
 
-fn run(
-    cli: Cli,
-    env: Arc<HostEnv>,
-    secrets: EnvSecrets,
-    out: Output,
-    reaper: bool,
-) -> Result<Exit> {
+fn run(cli: Cli, env: Arc<HostEnv>, secrets: EnvSecrets, out: Output, reaper: bool) -> Result<Exit> {
     if let Some(Command::Help { topic }) = &cli.command {
         return commands::help::run(topic, out);
     }

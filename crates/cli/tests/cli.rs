@@ -6,9 +6,12 @@ mod bad_input;
 mod drop_in;
 #[path = "cli/help.rs"]
 mod help;
-#[path = "cli/main_loop.rs"]
-mod main_loop;
+#[cfg(target_os = "linux")]
+#[path = "cli/keyring.rs"]
+mod keyring;
 #[path = "cli/machine.rs"]
 mod machine;
+#[path = "cli/main_loop.rs"]
+mod main_loop;
 #[path = "cli/support.rs"]
 mod support;

@@ -288,9 +288,7 @@ impl HubFault {
 impl TlsFault {
     fn next_step(&self) -> &'static str {
         match self {
-            Self::UnknownIssuer => {
-                "add the signing certificate to the system's trusted ones if you trust it"
-            }
+            Self::UnknownIssuer => "add the signing certificate to the system's trusted ones if you trust it",
             Self::NotYetValid => "check this machine's clock (`everdict-runner doctor` compares it)",
             Self::Expired => "check this machine's clock; if it is right, the hub needs a new certificate",
             Self::WrongName => "use the name the certificate was made for",
@@ -303,9 +301,7 @@ impl From<HubFault> for Problem {
     fn from(fault: HubFault) -> Self {
         let problem = Problem::new(fault.class(), fault.to_string()).fix(fault.next_step());
         match fault {
-            HubFault::Unauthenticated { message, .. } if !message.is_empty() => {
-                problem.because(message)
-            }
+            HubFault::Unauthenticated { message, .. } if !message.is_empty() => problem.because(message),
             HubFault::BadAnswer { cause, .. } => problem.because(cause),
             _ => problem,
         }
@@ -324,9 +320,7 @@ fn tls_fault(cause: &(dyn StdError + 'static)) -> Option<TlsFault> {
     Some(match error {
         rustls::Error::InvalidCertificate(reason) => match reason {
             CertificateError::UnknownIssuer => TlsFault::UnknownIssuer,
-            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-                TlsFault::Expired
-            }
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => TlsFault::Expired,
             CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
                 TlsFault::NotYetValid
             }

@@ -126,11 +126,7 @@ impl LogFollow {
         })
     }
 
-    async fn read(
-        &mut self,
-        mut response: Box<Response>,
-        mut parser: SseParser,
-    ) -> Result<State, HubFault> {
+    async fn read(&mut self, mut response: Box<Response>, mut parser: SseParser) -> Result<State, HubFault> {
         let base = &self.client.base;
         let chunk = tokio::time::timeout(SILENCE, response.chunk())
             .await
@@ -223,8 +219,7 @@ impl LogFollow {
             return Err(fault);
         }
         if self.pause == PAUSE_MIN {
-            self.ready
-                .push_back(LogEvent::Resuming(fault.to_string()));
+            self.ready.push_back(LogEvent::Resuming(fault.to_string()));
         }
         tokio::time::sleep(self.pause).await;
         self.pause = (self.pause * 2).min(PAUSE_MAX);

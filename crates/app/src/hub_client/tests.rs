@@ -57,13 +57,22 @@ async fn each_refusal_has_its_class() {
         let problem = Problem::from(fault_of(status, JSON, body).await);
         assert_eq!(problem.class(), class, "{status}");
         assert!(problem.next_step().is_some());
-        assert!(problem.chain().contains("words of the hub"), "{}", problem.chain());
+        assert!(
+            problem.chain().contains("words of the hub"),
+            "{}",
+            problem.chain()
+        );
     }
 }
 
 #[tokio::test]
 async fn a_sign_in_page_is_told_from_a_hub() {
-    let fault = fault_of(200, "text/html; charset=utf-8", "<html>Welcome to the hotel</html>").await;
+    let fault = fault_of(
+        200,
+        "text/html; charset=utf-8",
+        "<html>Welcome to the hotel</html>",
+    )
+    .await;
     assert!(matches!(fault, HubFault::SignInPage { .. }), "{fault:?}");
     let redirect = any(|| async {
         Response::builder()
@@ -72,14 +81,25 @@ async fn a_sign_in_page_is_told_from_a_hub() {
             .body(Body::empty())
             .unwrap()
     });
-    let fault = client(serve(Router::new().route("/me", redirect)).await).me().await.unwrap_err();
-    assert!(fault.to_string().ends_with("sign-in page (leads to portal.example)"), "{fault}");
+    let fault = client(serve(Router::new().route("/me", redirect)).await)
+        .me()
+        .await
+        .unwrap_err();
+    assert!(
+        fault
+            .to_string()
+            .ends_with("sign-in page (leads to portal.example)"),
+        "{fault}"
+    );
 }
 
 #[tokio::test]
 async fn a_web_server_that_is_no_hub_is_named_as_such() {
     let fault = fault_of(404, "text/html", "<html>nothing here</html>").await;
-    assert!(matches!(fault, HubFault::NotAHub { status: 404, .. }), "{fault:?}");
+    assert!(
+        matches!(fault, HubFault::NotAHub { status: 404, .. }),
+        "{fault:?}"
+    );
     let fault = fault_of(200, JSON, r#"{"subject": 7}"#).await;
     assert!(matches!(fault, HubFault::BadAnswer { .. }), "{fault:?}");
     assert!(Problem::from(fault).chain().contains("subject"));
@@ -173,7 +193,11 @@ async fn a_hub_without_streams_is_polled_to_the_end() {
     });
     let ended = calls.clone();
     let record = get(move || async move {
-        let status = if ended.load(Ordering::SeqCst) < 2 { "running" } else { "succeeded" };
+        let status = if ended.load(Ordering::SeqCst) < 2 {
+            "running"
+        } else {
+            "succeeded"
+        };
         answer(200, JSON, &run(status))
     });
     let app = Router::new().route("/runs/r/logs", logs).route("/runs/r", record);
@@ -184,7 +208,10 @@ async fn a_hub_without_streams_is_polled_to_the_end() {
 #[tokio::test]
 async fn a_refused_log_ends_the_following() {
     let body = r#"{"code":"NOT_FOUND","message":"no such run"}"#;
-    let app = Router::new().route("/runs/r/logs", get(move || async move { answer(404, JSON, body) }));
+    let app = Router::new().route(
+        "/runs/r/logs",
+        get(move || async move { answer(404, JSON, body) }),
+    );
     let mut follow = client(serve(app).await).follow(&RunId::from("r"));
     assert!(matches!(follow.next().await, Err(HubFault::NotFound { .. })));
     assert!(follow.next().await.unwrap().is_none());

@@ -83,14 +83,19 @@ async fn a_pairing_keeps_the_token_out_of_the_registration() {
     let (_dir, paths) = home();
     let store = open(StoreKind::File, &paths, &EnvSecrets::default());
     let registrations = Registrations::at(paths.registrations_file());
-    let pairing = Pairing { store: store.clone(), registrations: &registrations };
+    let pairing = Pairing {
+        store: store.clone(),
+        registrations: &registrations,
+    };
     let (registration, _) = pairing.with_api_key(&client(&url), "lab").await.unwrap();
     assert_eq!(registration.owner, "key:w");
     let kept = store.get(&registration.secret_name().unwrap()).await.unwrap();
     assert_eq!(kept.expose_secret(), "rnr_new");
     let file = std::fs::read_to_string(paths.registrations_file()).unwrap();
     assert!(file.contains("r-1") && !file.contains("rnr_"), "{file}");
-    let side = unpair(&registration, store.as_ref(), &registrations, None).await.unwrap();
+    let side = unpair(&registration, store.as_ref(), &registrations, None)
+        .await
+        .unwrap();
     assert!(matches!(side, HubSide::NotAsked));
     assert!(registrations.list().unwrap().is_empty());
     assert_eq!(std::fs::read_dir(paths.secrets_dir()).unwrap().count(), 0);
@@ -109,11 +114,7 @@ impl SecretStore for Refusing {
     fn get<'a>(&'a self, _: &'a SecretName) -> BoxFuture<'a, Result<SecretString, SecretFault>> {
         Box::pin(async { Err(SecretFault::Missing(StoreKind::Keyring)) })
     }
-    fn set<'a>(
-        &'a self,
-        _: &'a SecretName,
-        _: &'a SecretString,
-    ) -> BoxFuture<'a, Result<(), SecretFault>> {
+    fn set<'a>(&'a self, _: &'a SecretName, _: &'a SecretString) -> BoxFuture<'a, Result<(), SecretFault>> {
         Box::pin(async { Err(SecretFault::Locked(None)) })
     }
     fn remove<'a>(&'a self, _: &'a SecretName) -> BoxFuture<'a, Result<(), SecretFault>> {
@@ -126,18 +127,31 @@ async fn a_pairing_that_fails_halfway_leaves_nothing() {
     let (url, paired) = hub("runner").await;
     let (_dir, paths) = home();
     let registrations = Registrations::at(paths.registrations_file());
-    let pairing = Pairing { store: Arc::new(Refusing), registrations: &registrations };
+    let pairing = Pairing {
+        store: Arc::new(Refusing),
+        registrations: &registrations,
+    };
     let problem = pairing.with_api_key(&client(&url), "lab").await.unwrap_err();
     assert_eq!(problem.class(), ProblemClass::Machine);
-    assert!(paired.lock().unwrap().is_empty(), "the runner was taken back at the hub");
+    assert!(
+        paired.lock().unwrap().is_empty(),
+        "the runner was taken back at the hub"
+    );
     assert!(registrations.list().unwrap().is_empty());
 
     std::fs::create_dir_all(paths.registrations_file()).unwrap();
     let store = open(StoreKind::File, &paths, &EnvSecrets::default());
-    let pairing = Pairing { store, registrations: &registrations };
+    let pairing = Pairing {
+        store,
+        registrations: &registrations,
+    };
     pairing.with_api_key(&client(&url), "lab").await.unwrap_err();
     assert!(paired.lock().unwrap().is_empty());
-    assert_eq!(std::fs::read_dir(paths.secrets_dir()).unwrap().count(), 0, "the token is gone again");
+    assert_eq!(
+        std::fs::read_dir(paths.secrets_dir()).unwrap().count(),
+        0,
+        "the token is gone again"
+    );
 }
 
 #[tokio::test]
@@ -146,14 +160,20 @@ async fn a_key_that_is_no_runner_s_is_refused() {
     let (_dir, paths) = home();
     let registrations = Registrations::at(paths.registrations_file());
     let store = open(StoreKind::File, &paths, &EnvSecrets::default());
-    let pairing = Pairing { store, registrations: &registrations };
+    let pairing = Pairing {
+        store,
+        registrations: &registrations,
+    };
     for token in ["rnr_a", "ak_a"] {
         let token = SecretString::from(token.to_owned());
         let _ = client(&url);
         let problem = pairing.with_token(&url, token, "lab").await.unwrap_err();
         assert_eq!(problem.class(), ProblemClass::Input);
     }
-    assert_eq!(std::fs::read_dir(paths.secrets_dir()).map_or(0, Iterator::count), 0);
+    assert_eq!(
+        std::fs::read_dir(paths.secrets_dir()).map_or(0, Iterator::count),
+        0
+    );
 }
 
 #[tokio::test]
@@ -162,9 +182,17 @@ async fn unpairing_works_while_the_keyring_is_locked_and_names_what_stays() {
     let (_dir, paths) = home();
     let registrations = Registrations::at(paths.registrations_file());
     let store = open(StoreKind::File, &paths, &EnvSecrets::default());
-    let pairing = Pairing { store, registrations: &registrations };
+    let pairing = Pairing {
+        store,
+        registrations: &registrations,
+    };
     let (registration, _) = pairing.with_api_key(&client(&url), "lab").await.unwrap();
-    let problem = unpair(&registration, &Refusing, &registrations, None).await.unwrap_err();
-    assert!(problem.to_string().contains("the token stays in the keyring"), "{problem}");
+    let problem = unpair(&registration, &Refusing, &registrations, None)
+        .await
+        .unwrap_err();
+    assert!(
+        problem.to_string().contains("the token stays in the keyring"),
+        "{problem}"
+    );
     assert!(registrations.list().unwrap().is_empty());
 }

@@ -68,17 +68,13 @@ impl SecretStore for FileStore {
     ) -> BoxFuture<'a, Result<(), SecretFault>> {
         Box::pin(async {
             private_file::prepare_dir(&self.dir)
-                .and_then(|()| {
-                    private_file::write(&self.path(name), secret.expose_secret().as_bytes())
-                })
+                .and_then(|()| private_file::write(&self.path(name), secret.expose_secret().as_bytes()))
                 .map_err(SecretFault::Unusable)
         })
     }
 
     fn remove<'a>(&'a self, name: &'a SecretName) -> BoxFuture<'a, Result<(), SecretFault>> {
-        Box::pin(async {
-            private_file::remove(&self.path(name)).map_err(SecretFault::Unusable)
-        })
+        Box::pin(async { private_file::remove(&self.path(name)).map_err(SecretFault::Unusable) })
     }
 }
 

@@ -46,19 +46,15 @@ impl SecretStore for SecretServiceStore {
         let name = name.clone();
         let secret = secret.clone();
         Box::pin(blocking(move || {
-            entry(&name)?
-                .set_password(secret.expose_secret())
-                .map_err(fault)
+            entry(&name)?.set_password(secret.expose_secret()).map_err(fault)
         }))
     }
 
     fn remove<'a>(&'a self, name: &'a SecretName) -> BoxFuture<'a, Result<(), SecretFault>> {
         let name = name.clone();
-        Box::pin(blocking(move || {
-            match entry(&name)?.delete_credential() {
-                Ok(()) | Err(KeyringError::NoEntry) => Ok(()),
-                Err(error) => Err(fault(error)),
-            }
+        Box::pin(blocking(move || match entry(&name)?.delete_credential() {
+            Ok(()) | Err(KeyringError::NoEntry) => Ok(()),
+            Err(error) => Err(fault(error)),
         }))
     }
 }
@@ -124,21 +120,15 @@ mod tests {
             "denied"
         );
         assert_eq!(
-            state(KeyringError::PlatformFailure(Box::new(
-                ServiceError::Unavailable
-            ))),
+            state(KeyringError::PlatformFailure(Box::new(ServiceError::Unavailable))),
             "unavailable"
         );
-        assert_eq!(
-            state(KeyringError::BadStoreFormat("x".to_owned())),
-            "broken"
-        );
+        assert_eq!(state(KeyringError::BadStoreFormat("x".to_owned())), "broken");
     }
 
     #[test]
     fn no_keyring_names_both_ways_out() {
-        let problem: crate::Problem =
-            SecretFault::Unavailable("no session bus".into()).into();
+        let problem: crate::Problem = SecretFault::Unavailable("no session bus".into()).into();
         let fix = problem.next_step().unwrap();
         assert!(fix.contains("--token-store file") && fix.contains("EVERDICT_RUNNER_TOKEN"));
         assert!(problem.chain().contains("no session bus"));

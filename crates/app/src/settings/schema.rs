@@ -151,9 +151,8 @@ impl Source<'_> {
             .iter()
             .filter(|byte| **byte == b'\n')
             .count();
-        Problem::input(format!("{}:{line}: {what}", self.file)).fix(
-            "correct that line; `everdict-runner help settings` prints every key with its default",
-        )
+        Problem::input(format!("{}:{line}: {what}", self.file))
+            .fix("correct that line; `everdict-runner help settings` prints every key with its default")
     }
 }
 

@@ -78,7 +78,10 @@ async fn play(context: &Context, home: &std::path::Path) -> Result<Exit> {
         lease_ttl: None,
     })
     .await?;
-    out.say(format!("Hub        {} (for this demo only)", hub_url::text(hub.url())));
+    out.say(format!(
+        "Hub        {} (for this demo only)",
+        hub_url::text(hub.url())
+    ));
     let key = hub.create_api_key(WORKSPACE, "admin").await?;
     let client = HubClient::new(hub.url().clone(), Some(key))?;
     let registrations = Registrations::at(paths.registrations_file());
@@ -87,7 +90,10 @@ async fn play(context: &Context, home: &std::path::Path) -> Result<Exit> {
         registrations: &registrations,
     };
     let (registration, token) = pairing.with_api_key(&client, &everdict_app::host_name()).await?;
-    out.say(format!("Runner     {} paired as self:{}", registration.label, registration.runner_id));
+    out.say(format!(
+        "Runner     {} paired as self:{}",
+        registration.label, registration.runner_id
+    ));
     let mut plan = serve::plan(context, registration.label.clone(), hub.url().clone(), token);
     plan.max_concurrent = CASES_AT_ONCE;
     plan.work_root = paths.work_root();
@@ -97,7 +103,11 @@ async fn play(context: &Context, home: &std::path::Path) -> Result<Exit> {
     let rows = follow_all(&client, &submitted, out).await;
     stop(engine, hub).await?;
     let rows = rows?;
-    Ok(if report(&rows, out) { Exit::Ok } else { Exit::Failure })
+    Ok(if report(&rows, out) {
+        Exit::Ok
+    } else {
+        Exit::Failure
+    })
 }
 
 fn cases(repo: &str) -> Result<Vec<Submission>> {

@@ -26,8 +26,14 @@ pub(crate) async fn run(context: &Context, args: &HubAccessArgs) -> Result<Exit>
     }
     .examine()
     .await;
-    let worst = checks.iter().map(|check| check.state).max().unwrap_or(CheckState::Ok);
-    context.out.document(&json!({"ok": worst != CheckState::Fail, "checks": checks}));
+    let worst = checks
+        .iter()
+        .map(|check| check.state)
+        .max()
+        .unwrap_or(CheckState::Ok);
+    context
+        .out
+        .document(&json!({"ok": worst != CheckState::Fail, "checks": checks}));
     let rows: Vec<Vec<Cell>> = checks.iter().map(row).collect();
     context.out.table(&["STATE", "CHECK", "FOUND"], &rows);
     for check in &checks {
@@ -35,7 +41,11 @@ pub(crate) async fn run(context: &Context, args: &HubAccessArgs) -> Result<Exit>
             context.out.say(format!("  {}: {fix}", check.what));
         }
     }
-    Ok(if worst == CheckState::Fail { Exit::Failure } else { Exit::Ok })
+    Ok(if worst == CheckState::Fail {
+        Exit::Failure
+    } else {
+        Exit::Ok
+    })
 }
 
 fn row(check: &Check) -> Vec<Cell> {

@@ -31,7 +31,9 @@ pub(crate) async fn run(context: &Context, args: &ForegroundArgs) -> Result<Exit
         };
         let label = everdict_app::host_name();
         pairing.with_token(&hub, token.clone(), &label).await?;
-        context.out.say(format!("Token kept in: {kind}; next time: everdict-runner start"));
+        context
+            .out
+            .say(format!("Token kept in: {kind}; next time: everdict-runner start"));
     }
     let mut plan = serve::plan(context, everdict_app::host_name(), hub, token);
     if let Some(cases) = args.max_concurrent {

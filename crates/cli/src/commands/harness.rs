@@ -48,7 +48,11 @@ async fn push_parts(context: &Context, client: &HubClient, pushed: &Pushed) -> R
         context.out.say(format!("Harness {}", name(instance)));
         for key in ["imageWarnings", "portabilityWarnings"] {
             for warning in reply[key].as_array().into_iter().flatten() {
-                context.out.warn(warning.as_str().map_or_else(|| warning.to_string(), str::to_owned));
+                context.out.warn(
+                    warning
+                        .as_str()
+                        .map_or_else(|| warning.to_string(), str::to_owned),
+                );
             }
         }
         document["harness"] = reply;
@@ -98,7 +102,11 @@ fn read(file: &Path) -> Result<Pushed> {
 fn from_spec(spec: Value) -> Pushed {
     let (id, version) = (spec["id"].clone(), spec["version"].clone());
     let mut template = spec.clone();
-    let category = if template["kind"] == "service" { "topology" } else { "cli" };
+    let category = if template["kind"] == "service" {
+        "topology"
+    } else {
+        "cli"
+    };
     template["category"] = json!(category);
     let instance = json!({
         "template": {"id": id, "version": version},
@@ -131,11 +139,13 @@ mod tests {
 
     #[test]
     fn a_spec_becomes_a_template_and_an_instance() {
-        let (_dir, path) =
-            written(&json!({"kind": "command", "id": "h", "version": "1", "command": "true"}));
+        let (_dir, path) = written(&json!({"kind": "command", "id": "h", "version": "1", "command": "true"}));
         let pushed = read(&path).unwrap();
         assert_eq!(pushed.template.unwrap()["category"], "cli");
-        assert_eq!(pushed.instance.unwrap()["template"], json!({"id": "h", "version": "1"}));
+        assert_eq!(
+            pushed.instance.unwrap()["template"],
+            json!({"id": "h", "version": "1"})
+        );
     }
 
     #[test]

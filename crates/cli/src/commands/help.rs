@@ -13,21 +13,57 @@ const VARIABLES: [(&str, &str); 8] = [
         "EVERDICT_RUNNER_TOKEN",
         "token (rnr_…) of the foreground form and of runners paired with --token-store env",
     ),
-    ("EVERDICT_API_KEY", "API key (ak_…) for pair, submit, runs, logs, cancel, harness"),
-    ("EVERDICT_API_URL", "address of the hub [default: http://localhost:8787]"),
-    ("EVERDICT_RUNNER_VERSION", "version to report instead of this program's own"),
+    (
+        "EVERDICT_API_KEY",
+        "API key (ak_…) for pair, submit, runs, logs, cancel, harness",
+    ),
+    (
+        "EVERDICT_API_URL",
+        "address of the hub [default: http://localhost:8787]",
+    ),
+    (
+        "EVERDICT_RUNNER_VERSION",
+        "version to report instead of this program's own",
+    ),
     ("EVERDICT_HOME", "one folder for settings, data, state and cache"),
-    ("EVERDICT_LOG", "what goes to stderr: error, warn, info, debug, or per module"),
+    (
+        "EVERDICT_LOG",
+        "what goes to stderr: error, warn, info, debug, or per module",
+    ),
     ("NO_COLOR", "when set, no colour"),
-    ("HTTPS_PROXY, NO_PROXY", "the proxy on the way to the hub, and the hosts reached without it"),
+    (
+        "HTTPS_PROXY, NO_PROXY",
+        "the proxy on the way to the hub, and the hosts reached without it",
+    ),
+];
+
+const FORMS: [(&str, &str); 3] = [
+    (
+        "one document",
+        "with --json every command prints exactly one JSON document on stdout; a failure is {\"error\": {class, message, fix, exitCode}}",
+    ),
+    (
+        "one object per line",
+        "hub, start, runner and the foreground form ({\"event\": …}), logs -f ({\"line\"} or {\"status\"})",
+    ),
+    (
+        "stderr",
+        "words for people and the log (EVERDICT_LOG), in both forms",
+    ),
 ];
 
 const SIGNALS: [(&str, &str); 4] = [
-    ("SIGINT once", "drain: take no new case, finish and report what runs, exit 0"),
-    ("SIGINT twice", "cancel what runs, clean up, exit 130"),
-    ("SIGINT three times", "exit at once with 130; the next start sweeps up"),
     (
-        "SIGTERM",
+        "SIGINT once",
+        "drain: take no new case, finish and report what runs, exit 0",
+    ),
+    ("SIGINT twice", "cancel what runs, clean up, exit 130"),
+    (
+        "SIGINT three times",
+        "exit at once with 130; the next start sweeps up",
+    ),
+    (
+        "SIGTERM, SIGHUP",
         "drain, and after runner.term_deadline_s (5 s) cancel and clean up; exit 0 when all was reported, else 130",
     ),
 ];
@@ -38,6 +74,7 @@ pub(crate) fn run(topic: &[String], out: Output) -> Result<Exit> {
         ["exit-codes"] => exit_codes(out),
         ["environment" | "env"] => pairs(out, ["VARIABLE", "MEANING"], &VARIABLES),
         ["signals"] => pairs(out, ["SIGNAL", "WHAT HAPPENS"], &SIGNALS),
+        ["output" | "json"] => pairs(out, ["FORM", "MEANING"], &FORMS),
         ["settings"] => {
             out.document(&json!({"defaults": DEFAULT_SETTINGS}));
             out.say(DEFAULT_SETTINGS.trim_end());
@@ -79,7 +116,7 @@ fn command(path: &[&str], out: Output) -> Result<()> {
     for word in path {
         command = command.find_subcommand(word).cloned().ok_or_else(|| {
             Problem::input(format!("there is no command or topic {word}"))
-                .fix("everdict-runner --help lists the commands; topics: exit-codes, environment, settings, signals")
+                .fix("everdict-runner --help lists the commands; topics: exit-codes, environment, output, settings, signals")
         })?;
     }
     let text = command.render_long_help().to_string();

@@ -34,13 +34,20 @@ pub(crate) async fn run(context: &Context, args: &HubArgs) -> Result<Exit> {
     let key = hub.first_api_key(FIRST_WORKSPACE).await?;
     let url = hub_url::text(hub.url());
     let shown = key.as_ref().map(|key| key.expose_secret());
-    context.out.event(&json!({"event": "listening", "url": url, "dataDir": data_dir, "apiKey": shown}));
-    context.out.say(format!("Hub at {url}, data in {}", data_dir.display()));
+    context
+        .out
+        .event(&json!({"event": "listening", "url": url, "dataDir": data_dir, "apiKey": shown}));
+    context
+        .out
+        .say(format!("Hub at {url}, data in {}", data_dir.display()));
     if let Some(key) = shown {
         context.out.say(format!(
             "First API key, shown once (admin of workspace {FIRST_WORKSPACE}):\n  EVERDICT_API_KEY={key}"
         ));
-        context.out.say(format!("Next: EVERDICT_API_KEY=… everdict-runner pair --hub {url}"));
+        context.out.say("  (more, while the hub is stopped: everdict-runner hub key create)");
+        context.out.say(format!(
+            "Next: EVERDICT_API_KEY=… everdict-runner pair --hub {url}"
+        ));
     }
     tokio::select! {
         ended = hub.ended() => {
@@ -53,9 +60,7 @@ pub(crate) async fn run(context: &Context, args: &HubArgs) -> Result<Exit> {
 
 async fn stop(context: &Context, hub: HubHost, mut signals: Signals) -> Result<Exit> {
     context.out.say("Stopping; once more: leave at once");
-    let insist = async {
-        while signals.next().await == Stop::Drain {}
-    };
+    let insist = async { while signals.next().await == Stop::Drain {} };
     tokio::select! {
         stopped = hub.stop() => stopped?,
         () = insist => return Ok(Exit::Interrupted),

@@ -1,6 +1,8 @@
 //! `pair`: make a runner at a hub with an API key, or take one by its token.
 
-use everdict_app::{HubClient, Pairing, Problem, ProblemClass, Registration, Result, SecretName, StoreKind, hub_url};
+use everdict_app::{
+    HubClient, Pairing, Problem, ProblemClass, Registration, Result, SecretName, StoreKind, hub_url,
+};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
 
@@ -35,7 +37,9 @@ pub(crate) async fn run(context: &Context, args: &PairArgs) -> Result<Exit> {
     if args.save_api_key
         && let Err(fault) = pairing.store.set(&SecretName::api_key(&hub), &key).await
     {
-        context.out.warn(format!("paired, but the API key is not kept: {fault}"));
+        context
+            .out
+            .warn(format!("paired, but the API key is not kept: {fault}"));
     }
     // Nothing keeps it for the person who chose `env`; this is the only time it can be seen.
     let shown = (kind == StoreKind::Env).then_some(token);
@@ -63,9 +67,11 @@ fn api_key(context: &Context, args: &PairArgs) -> Result<SecretString> {
         return secret_from_stdin("API key");
     }
     context.secrets.api_key().cloned().ok_or_else(|| {
-        Problem::new(ProblemClass::NotPaired, "no API key and no runner token to pair with").fix(
-            "set EVERDICT_API_KEY or use --api-key-stdin; with a token made elsewhere use --token-stdin",
+        Problem::new(
+            ProblemClass::NotPaired,
+            "no API key and no runner token to pair with",
         )
+        .fix("set EVERDICT_API_KEY or use --api-key-stdin; with a token made elsewhere use --token-stdin")
     })
 }
 
@@ -77,7 +83,10 @@ fn report(context: &Context, registration: &Registration, token: Option<&SecretS
         "target": target,
         "token": token.map(|token| token.expose_secret()),
     }));
-    out.say(format!("Paired {} with {}", registration.label, registration.hub_url));
+    out.say(format!(
+        "Paired {} with {}",
+        registration.label, registration.hub_url
+    ));
     out.say(format!(
         "  owner {}, workspace {}, target {target}",
         registration.owner, registration.workspace

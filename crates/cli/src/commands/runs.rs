@@ -24,11 +24,15 @@ pub(crate) async fn run(context: &Context, args: &RunsArgs) -> Result<Exit> {
     let document: Vec<Value> = shown.iter().map(summary).collect();
     context.out.document(&json!({"runs": document}));
     if shown.is_empty() {
-        context.out.say("No runs yet. Submit one: everdict-runner submit <file>");
+        context
+            .out
+            .say("No runs yet. Submit one: everdict-runner submit <file>");
         return Ok(Exit::Ok);
     }
     let rows: Vec<Vec<Cell>> = shown.iter().map(row).collect();
-    context.out.table(&["RUN", "CASE", "HARNESS", "STATE", "TOOK", "SUBMITTED"], &rows);
+    context
+        .out
+        .table(&["RUN", "CASE", "HARNESS", "STATE", "TOOK", "SUBMITTED"], &rows);
     Ok(Exit::Ok)
 }
 
@@ -63,7 +67,10 @@ fn row(run: &RunRecord) -> Vec<Cell> {
         .duration_ms
         .filter(|_| run.status.is_final())
         .and_then(|ms| u64::try_from(ms).ok())
-        .map_or_else(|| "–".to_owned(), |ms| duration(std::time::Duration::from_millis(ms)));
+        .map_or_else(
+            || "–".to_owned(),
+            |ms| duration(std::time::Duration::from_millis(ms)),
+        );
     vec![
         Cell::plain(run.id.as_str()),
         Cell::plain(run.case_id.as_str()),

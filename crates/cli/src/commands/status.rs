@@ -27,16 +27,23 @@ pub(crate) async fn run(context: &Context) -> Result<Exit> {
     }
     context.out.document(&json!({"runners": document}));
     if registrations.is_empty() {
-        context.out.say("Not paired with any hub. Next: everdict-runner pair --hub <address>");
+        context
+            .out
+            .say("Not paired with any hub. Next: everdict-runner pair --hub <address>");
         return Ok(Exit::Ok);
     }
-    context.out.table(&["RUNNER", "HUB", "STATE", "TARGET", "TOKEN"], &rows);
+    context
+        .out
+        .table(&["RUNNER", "HUB", "STATE", "TARGET", "TOKEN"], &rows);
     Ok(exit)
 }
 
 async fn ask(context: &Context, registration: &Registration) -> Result<Option<RunnerMeta>> {
     let store = context.store(registration.store);
-    let token = store.get(&registration.secret_name()?).await.map_err(Problem::from)?;
+    let token = store
+        .get(&registration.secret_name()?)
+        .await
+        .map_err(Problem::from)?;
     let hub = registration.hub()?;
     let client = HubClient::new(hub.clone(), Some(token))?;
     // Only a member sees the roster; the runner's own token proves that the hub still knows it.
@@ -63,7 +70,10 @@ fn words(asked: &Result<Option<RunnerMeta>>) -> (String, Hue) {
         Ok(Some(meta)) => match &meta.last_seen_at {
             None => ("Never connected".to_owned(), Hue::Plain),
             Some(seen) if is_online(seen) => {
-                let said = meta.status.as_ref().map_or("Online", |status| status.text.as_str());
+                let said = meta
+                    .status
+                    .as_ref()
+                    .map_or("Online", |status| status.text.as_str());
                 (format!("{said} · {}", age(seen)), Hue::Good)
             }
             Some(seen) => (format!("Offline · last seen {}", age(seen)), Hue::Warn),

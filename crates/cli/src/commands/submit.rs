@@ -27,7 +27,9 @@ pub(crate) async fn run(context: &Context, args: &SubmitArgs) -> Result<Exit> {
         list(context, &submitted);
         return Ok(Exit::Ok);
     }
-    context.out.say(format!("Submitted {}, following", submitted.len()));
+    context
+        .out
+        .say(format!("Submitted {}, following", submitted.len()));
     tokio::select! {
         rows = follow_all(&client, &submitted, context.out) => {
             let good = report(&rows?, context.out);
@@ -46,7 +48,13 @@ fn list(context: &Context, submitted: &[Submitted]) {
     context.out.document(&json!({"submitted": document}));
     let rows: Vec<Vec<Cell>> = submitted
         .iter()
-        .map(|run| vec![Cell::plain(&run.case_id), Cell::plain(run.run.as_str()), Cell::plain(&run.place)])
+        .map(|run| {
+            vec![
+                Cell::plain(&run.case_id),
+                Cell::plain(run.run.as_str()),
+                Cell::plain(&run.place),
+            ]
+        })
         .collect();
     context.out.table(&["CASE", "RUN", "FROM"], &rows);
     context.out.say("Next: everdict-runner logs -f <run>");

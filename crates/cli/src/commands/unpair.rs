@@ -11,8 +11,10 @@ pub(crate) async fn run(context: &Context, args: &UnpairArgs) -> Result<Exit> {
     let registrations = context.registrations();
     let chosen = registrations.select(&args.runners)?;
     if chosen.len() > 1 && args.runners.is_empty() && !args.all {
-        return Err(Problem::input(format!("this machine has {} runners", chosen.len()))
-            .fix("name the one to forget, or use --all; `everdict-runner status` lists them"));
+        return Err(
+            Problem::input(format!("this machine has {} runners", chosen.len()))
+                .fix("name the one to forget, or use --all; `everdict-runner status` lists them"),
+        );
     }
     let mut done: Vec<Value> = Vec::new();
     for registration in &chosen {
@@ -31,7 +33,10 @@ pub(crate) async fn run(context: &Context, args: &UnpairArgs) -> Result<Exit> {
 
 fn report(context: &Context, registration: &Registration, side: &HubSide) -> Value {
     let out = context.out;
-    out.say(format!("Unpaired {} from {}", registration.label, registration.hub_url));
+    out.say(format!(
+        "Unpaired {} from {}",
+        registration.label, registration.hub_url
+    ));
     let (word, note) = match side {
         HubSide::Revoked => ("revoked", None),
         HubSide::NotAsked => (

@@ -9,7 +9,11 @@ fn a_bad_settings_key_names_file_and_line() {
     let ran = home.run(&["status"]).exits(2);
     let place = format!("{}:2: unknown key runner.max_concurent", file.display());
     assert!(ran.err.contains(&place), "{}", ran.err);
-    assert!(ran.err.contains("did you mean runner.max_concurrent?"), "{}", ran.err);
+    assert!(
+        ran.err.contains("did you mean runner.max_concurrent?"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
@@ -28,11 +32,21 @@ fn every_bad_dataset_line_is_named_before_anything_is_sent() {
 #[test]
 fn a_bad_harness_file_names_the_json_path() {
     let home = Home::new();
-    let harness = home.file("h.json", r#"{"kind": "command", "id": "h", "version": "1", "command": 7}"#);
+    let harness = home.file(
+        "h.json",
+        r#"{"kind": "command", "id": "h", "version": "1", "command": 7}"#,
+    );
     let case = home.file("c.json", CASE);
     let (harness, case) = (harness.to_str().expect("UTF-8"), case.to_str().expect("UTF-8"));
     for args in [
-        vec!["submit", case, "--harness-file", harness, "--hub", "http://127.0.0.1:1"],
+        vec![
+            "submit",
+            case,
+            "--harness-file",
+            harness,
+            "--hub",
+            "http://127.0.0.1:1",
+        ],
         vec!["harness", "push", harness, "--hub", "http://127.0.0.1:1"],
     ] {
         let ran = home.run(&args).exits(2);
@@ -45,11 +59,22 @@ fn an_error_in_json_form_is_one_document_with_class_and_fix() {
     let home = Home::new();
     let case = home.file("c.json", CASE);
     let case = case.to_str().expect("UTF-8");
-    let args = ["submit", case, "--harness", "h@1", "--hub", "http://127.0.0.1:1", "--json"];
+    let args = [
+        "submit",
+        case,
+        "--harness",
+        "h@1",
+        "--hub",
+        "http://127.0.0.1:1",
+        "--json",
+    ];
     let error = home.run(&args).exits(4).json()["error"].clone();
     assert_eq!(error["class"], "hub_unreachable");
     assert_eq!(error["exitCode"], 4);
-    assert!(error["fix"].as_str().expect("a fix").contains("hub is running"), "{error}");
+    assert!(
+        error["fix"].as_str().expect("a fix").contains("hub is running"),
+        "{error}"
+    );
     let error = home.run(&["submit", "--json"]).exits(2).json()["error"].clone();
     assert_eq!(error["class"], "input");
 }

@@ -5,7 +5,12 @@ const SENTENCE: &str = "--pair <rnr_…> (or EVERDICT_RUNNER_TOKEN) is required"
 #[test]
 fn a_missing_or_misshapen_token_ends_with_1_and_the_known_sentence() {
     let home = Home::new();
-    for args in [&[][..], &["runner"], &["--pair", "ak_nope"], &["runner", "--pair", "rnr_"]] {
+    for args in [
+        &[][..],
+        &["runner"],
+        &["--pair", "ak_nope"],
+        &["runner", "--pair", "rnr_"],
+    ] {
         let ran = home.run(args).exits(1);
         assert!(ran.err.contains(SENTENCE), "{args:?}: {}", ran.err);
     }
@@ -21,9 +26,20 @@ fn a_missing_or_misshapen_token_ends_with_1_and_the_known_sentence() {
 #[test]
 fn a_bad_address_is_named_and_nothing_is_written() {
     let home = Home::new();
-    let ran = home.run(&["--pair", "rnr_abc", "--api-url", "hub.example:8787"]).exits(2);
-    assert!(ran.err.contains("\"hub.example:8787\" is not the address of a hub"), "{}", ran.err);
-    assert!(ran.err.contains("next: use http://hub.example:8787"), "{}", ran.err);
+    let ran = home
+        .run(&["--pair", "rnr_abc", "--api-url", "hub.example:8787"])
+        .exits(2);
+    assert!(
+        ran.err
+            .contains("\"hub.example:8787\" is not the address of a hub"),
+        "{}",
+        ran.err
+    );
+    assert!(
+        ran.err.contains("next: use http://hub.example:8787"),
+        "{}",
+        ran.err
+    );
     assert_eq!(std::fs::read_dir(home.path()).expect("home").count(), 0);
 }
 

@@ -10,8 +10,17 @@ fn a_folder_that_can_t_be_written_is_a_sentence_with_the_fix() {
         .env("EVERDICT_HOME", file.join("below"))
         .env("EVERDICT_RUNNER_TOKEN", "rnr_abc");
     let ran = crate::support::Ran::from(command.output().expect("starts")).exits(6);
-    assert!(ran.err.contains("a part of the path is a file, not a folder"), "{}", ran.err);
-    assert!(ran.err.contains("next: give this user write access, or set EVERDICT_HOME"), "{}", ran.err);
+    assert!(
+        ran.err.contains("a part of the path is a file, not a folder"),
+        "{}",
+        ran.err
+    );
+    assert!(
+        ran.err
+            .contains("next: give this user write access, or set EVERDICT_HOME"),
+        "{}",
+        ran.err
+    );
 }
 
 #[cfg(target_os = "linux")]
@@ -20,7 +29,10 @@ fn no_keyring_is_said_and_nothing_falls_back() {
     let home = Home::new();
     let mut command = home.command(&["pair", "--token", "rnr_x", "--hub", "http://127.0.0.1:1"]);
     command
-        .env("DBUS_SESSION_BUS_ADDRESS", format!("unix:path={}/none", home.path().display()))
+        .env(
+            "DBUS_SESSION_BUS_ADDRESS",
+            format!("unix:path={}/none", home.path().display()),
+        )
         .env("XDG_RUNTIME_DIR", home.path());
     let ran = crate::support::Ran::from(command.output().expect("starts")).exits(6);
     assert!(ran.err.contains("this machine offers no keyring"), "{}", ran.err);
@@ -32,10 +44,17 @@ fn no_keyring_is_said_and_nothing_falls_back() {
 #[test]
 fn doctor_lists_each_check_with_a_fix_for_each_that_fails() {
     let home = Home::new();
-    let ran = home.run(&["doctor", "--json", "--hub", "http://127.0.0.1:1"]).exits(1);
+    let ran = home
+        .run(&["doctor", "--json", "--hub", "http://127.0.0.1:1"])
+        .exits(1);
     let report = ran.json();
     let checks = report["checks"].as_array().expect("a list");
-    let find = |id: &str| checks.iter().find(|check| check["id"] == id).expect("the check is there");
+    let find = |id: &str| {
+        checks
+            .iter()
+            .find(|check| check["id"] == id)
+            .expect("the check is there")
+    };
     for id in ["folders", "disk", "path", "git", "docker", "keyring"] {
         find(id);
     }

@@ -20,7 +20,10 @@ struct Going {
 impl Going {
     fn start(home: &Home, args: &[&str], env: &[(&str, &str)]) -> Self {
         let mut command = home.command(args);
-        command.arg("--json").envs(env.iter().copied()).stdout(Stdio::piped());
+        command
+            .arg("--json")
+            .envs(env.iter().copied())
+            .stdout(Stdio::piped());
         let mut child = command.spawn().expect("the binary starts");
         let lines = BufReader::new(child.stdout.take().expect("piped"));
         Self { child, lines }
@@ -64,13 +67,15 @@ impl Drop for Going {
     }
 }
 
-struct Hub {
+/// A hub process with its first key.
+pub struct Hub {
     going: Going,
-    url: String,
-    key: String,
+    pub url: String,
+    pub key: String,
 }
 
-fn hub(home: &Home) -> Hub {
+/// Starts a hub on a free port in `home`.
+pub fn hub(home: &Home) -> Hub {
     let mut going = Going::start(home, &["hub", "--listen", "127.0.0.1:0"], &[]);
     let event = going.until(|event| event["event"] == "listening");
     let text = |name: &str| event[name].as_str().expect("a string").to_owned();
@@ -83,7 +88,9 @@ fn hub(home: &Home) -> Hub {
 
 fn with_key(home: &Home, hub: &Hub, args: &[&str]) -> Ran {
     let mut command = home.command(args);
-    command.env("EVERDICT_API_KEY", &hub.key).env("EVERDICT_API_URL", &hub.url);
+    command
+        .env("EVERDICT_API_KEY", &hub.key)
+        .env("EVERDICT_API_URL", &hub.url);
     Ran::from(command.output().expect("the binary starts"))
 }
 
@@ -109,10 +116,16 @@ fn a_dataset_runs_to_its_verdicts_and_the_exit_code_says_whether_they_are_wanted
     let hub = hub(&home);
     pair(&home, &hub);
     let mut runner = Going::start(&home, &["start", "-c", "2"], &[]);
-    let lines = [run_body("good", "echo 42", "pass"), run_body("bad", "echo 41", "fail")].join("\n");
+    let lines = [
+        run_body("good", "echo 42", "pass"),
+        run_body("bad", "echo 41", "fail"),
+    ]
+    .join("\n");
     let file = home.file("set.jsonl", &lines);
     let file = file.to_str().expect("UTF-8");
-    let report = with_key(&home, &hub, &["submit", file, "--wait", "--json"]).exits(0).json();
+    let report = with_key(&home, &hub, &["submit", file, "--wait", "--json"])
+        .exits(0)
+        .json();
     assert_eq!(report["ok"], true);
     assert_eq!(report["results"][0]["verdict"], "pass");
     assert_eq!(report["results"][1]["verdict"], "fail");
@@ -121,7 +134,11 @@ fn a_dataset_runs_to_its_verdicts_and_the_exit_code_says_whether_they_are_wanted
     let wrong = home.file("wrong.json", &run_body("surprise", "echo 41", "pass"));
     let wrong = wrong.to_str().expect("UTF-8");
     let words = with_key(&home, &hub, &["submit", wrong, "--wait"]).exits(1);
-    assert!(words.out.contains("Failed") && words.out.contains("Passed, not this"), "{}", words.out);
+    assert!(
+        words.out.contains("Failed") && words.out.contains("Passed, not this"),
+        "{}",
+        words.out
+    );
 
     let runs = with_key(&home, &hub, &["runs", "--json"]).exits(0).json();
     let first = &runs["runs"][0];
@@ -133,7 +150,10 @@ fn a_dataset_runs_to_its_verdicts_and_the_exit_code_says_whether_they_are_wanted
     assert!(followed.out.contains("41"), "{}", followed.out);
 
     let status = with_key(&home, &hub, &["status", "--json"]).exits(0).json();
-    assert!(status["runners"][0]["atHub"]["lastSeenAt"].is_string(), "{status}");
+    assert!(
+        status["runners"][0]["atHub"]["lastSeenAt"].is_string(),
+        "{status}"
+    );
     runner.signal(libc::SIGTERM);
     assert_eq!(runner.exit_code(), Some(0));
 }
@@ -162,9 +182,42 @@ fn a_second_interrupt_cancels_what_runs_and_leaves_nothing() {
     runner.signal(libc::SIGINT);
     assert_eq!(runner.exit_code(), Some(130));
     #[cfg(target_os = "linux")]
-    assert!(!std::path::Path::new("/proc").join(&pid).exists(), "process {pid} is gone");
+    assert!(
+        !std::path::Path::new("/proc").join(&pid).exists(),
+        "process {pid} is gone"
+    );
     let work = home.path().join("cache/work");
-    assert_eq!(std::fs::read_dir(work).map_or(0, Iterator::count), 0, "no scratch directory is left");
+    assert_eq!(
+        std::fs::read_dir(work).map_or(0, Iterator::count),
+        0,
+        "no scratch directory is left"
+    );
+}
+
+/// Case C52: what a job can see of this machine holds no token.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_job_that_looks_around_finds_no_token() {
+    let home = Home::new();
+    let hub = hub(&home);
+    let args = ["pair", "--token-store", "env", "--label", "lab", "--json"];
+    let paired = with_key(&home, &hub, &args).exits(0).json();
+    let token = paired["token"]
+        .as_str()
+        .expect("the env store shows it once")
+        .to_owned();
+    let argv = ["runner", "--pair", &token, "--api-url", &hub.url];
+    let _runner = Going::start(&home, &argv, &[("EVERDICT_RUNNER_TOKEN", &token)]);
+    let look = "env; cat /proc/$PPID/environ | tr '\\0' '\\n'; ps auxww; cat /proc/*/cmdline | tr '\\0' ' '; echo 42";
+    let file = home.file("look.json", &run_body("look", look, "pass"));
+    let file = file.to_str().expect("UTF-8");
+    with_key(&home, &hub, &["submit", file, "--wait", "--json"]).exits(0);
+    let runs = with_key(&home, &hub, &["runs", "--json"]).exits(0).json();
+    let id = runs["runs"][0]["runId"].as_str().expect("an id");
+    let log = with_key(&home, &hub, &["logs", id]).exits(0).out;
+    assert!(log.contains("PATH="), "it did look: {log}");
+    assert!(!log.contains(&token), "{log}");
+    assert!(!runs.to_string().contains(&token));
 }
 
 #[test]
@@ -178,7 +231,12 @@ fn unpairing_works_while_the_hub_is_away() {
     command.env("EVERDICT_API_KEY", key).env("EVERDICT_API_URL", url);
     let report = Ran::from(command.output().expect("starts")).exits(0).json();
     assert_eq!(report["unpaired"][0]["atHub"], "failed");
-    assert_eq!(std::fs::read_dir(home.path().join("state/secrets")).expect("folder").count(), 0);
+    assert_eq!(
+        std::fs::read_dir(home.path().join("state/secrets"))
+            .expect("folder")
+            .count(),
+        0
+    );
     home.run(&["start"]).exits(3);
 }
 
@@ -201,7 +259,11 @@ fn a_port_in_use_is_a_sentence_with_the_fix() {
     let address = taken.local_addr().expect("bound").to_string();
     let ran = home.run(&["hub", "--listen", &address]).exits(6);
     assert!(ran.err.contains("is in use at 127.0.0.1"), "{}", ran.err);
-    assert!(ran.err.contains("choose another port with --listen"), "{}", ran.err);
+    assert!(
+        ran.err.contains("choose another port with --listen"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
@@ -212,8 +274,22 @@ fn one_data_folder_serves_one_hub() {
     assert!(ran.err.contains("another hub is using it"), "{}", ran.err);
     hub.going.signal(libc::SIGTERM);
     assert_eq!(hub.going.exit_code(), Some(0));
-    let made = home.run(&["hub", "key", "create", "--workspace", "w", "--role", "viewer", "--json"]);
-    assert!(made.exits(0).json()["apiKey"].as_str().expect("a key").starts_with("ak_"));
+    let made = home.run(&[
+        "hub",
+        "key",
+        "create",
+        "--workspace",
+        "w",
+        "--role",
+        "viewer",
+        "--json",
+    ]);
+    assert!(
+        made.exits(0).json()["apiKey"]
+            .as_str()
+            .expect("a key")
+            .starts_with("ak_")
+    );
     home.run(&["hub", "key", "create", "--role", "king"]).exits(2);
     home.run(&["hub", "key", "create", "--workspace", "a b"]).exits(2);
 }

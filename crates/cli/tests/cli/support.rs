@@ -37,9 +37,15 @@ impl Home {
 
     /// A command of the binary; nothing of this process' environment but PATH reaches it.
     pub fn command(&self, args: &[&str]) -> Command {
-        #[expect(clippy::disallowed_methods, reason = "the binary under test is started from outside")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the binary under test is started from outside"
+        )]
         let mut command = Command::new(env!("CARGO_BIN_EXE_everdict-runner"));
-        #[expect(clippy::disallowed_methods, reason = "the test needs the tools of the machine")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the test needs the tools of the machine"
+        )]
         let path = std::env::var_os("PATH").unwrap_or_default();
         command
             .args(args)
@@ -78,5 +84,23 @@ impl Ran {
     #[track_caller]
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {}", self.out))
+    }
+}
+
+/// Reports a test that can't run here: listed at the end of `make test`.
+pub fn skip(test: &str, why: &str) {
+    let line = format!("SKIPPED {test}: {why}\n");
+    eprint!("{line}");
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the test script names the file in the environment"
+    )]
+    let list = std::env::var_os("EVERDICT_SKIP_LOG");
+    if let Some(path) = list {
+        use std::io::Write as _;
+        let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
+        if let Ok(mut file) = file {
+            let _ = file.write_all(line.as_bytes());
+        }
     }
 }

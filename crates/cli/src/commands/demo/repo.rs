@@ -42,7 +42,11 @@ async fn git(env: &HostEnv, dir: &Path, args: &[&str]) -> Result<()> {
     ];
     let launch = Launch {
         timeout: Some(GIT_LIMIT),
-        ..Launch::argv(identity.iter().chain(args).copied(), dir, ChildEnv::for_job(env, dir))
+        ..Launch::argv(
+            identity.iter().chain(args).copied(),
+            dir,
+            ChildEnv::for_job(env, dir),
+        )
     };
     let exit = run(launch, None, &CancellationToken::new())
         .await
@@ -54,8 +58,12 @@ async fn git(env: &HostEnv, dir: &Path, args: &[&str]) -> Result<()> {
     if exit.success() {
         return Ok(());
     }
-    Err(Problem::machine(format!("git {} failed: {}", args.join(" "), exit.stderr.text().trim()))
-        .fix("git 2.28 or newer is needed"))
+    Err(Problem::machine(format!(
+        "git {} failed: {}",
+        args.join(" "),
+        exit.stderr.text().trim()
+    ))
+    .fix("git 2.28 or newer is needed"))
 }
 
 fn unwritable(path: &Path, error: std::io::Error) -> Problem {
