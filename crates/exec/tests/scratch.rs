@@ -107,3 +107,32 @@ fn only_scratches_of_dead_owners_are_swept() {
     assert!(alive.path().exists() && away.path().join("target").exists());
     assert_eq!(sweep_stale(&root.path().join("missing")), everdict_exec::SweepReport::default());
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_a_killed_runner_left_running_goes_before_its_scratch() {
+    use std::os::unix::process::CommandExt as _;
+
+    let root = tempfile::tempdir().unwrap();
+    let scratch = Scratch::create(root.path()).unwrap();
+    let marker = fs::read_to_string(scratch.path().join(MARKER)).unwrap();
+    let value = |name: &str| marker.lines().find_map(|line| line.strip_prefix(name)).unwrap().to_owned();
+    // As this process would be after its end: same number, another start.
+    let (dead, alive) = ("d".repeat(32), "a".repeat(32));
+    let stale = marker.replace(&value("started="), "1").replace(&value("instance="), &dead);
+    make(root.path(), "everdict-stale", Some(&stale));
+    #[expect(clippy::disallowed_methods, reason = "stands for a child of another process")]
+    let sleeper = |mark: &str| {
+        let mut command = std::process::Command::new("sleep");
+        command.arg("600").env("EVERDICT_LAUNCH_ID", format!("{mark}.7")).process_group(0).spawn().unwrap()
+    };
+    let (mut left, mut other) = (sleeper(&dead), sleeper(&alive));
+
+    let report = sweep_stale(root.path());
+    assert_eq!(report.killed.iter().map(|process| process.pid).collect::<Vec<_>>(), [i32::try_from(left.id()).unwrap()]);
+    assert_eq!(report.removed, [root.path().join("everdict-stale")]);
+    assert!(!left.wait().unwrap().success());
+    assert!(other.try_wait().unwrap().is_none(), "a process of somebody else was killed");
+    other.kill().unwrap();
+    other.wait().unwrap();
+}

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use super::remove::{Leftover, remove_tree};
 use super::{MARKER_FILE, PREFIX};
-use crate::unix::{ProcessId, boot_id, is_alive, this_process};
+use crate::unix::{ProcessId, REGISTRY, boot_id, is_alive, kill_instance, this_process};
 
-/// A marker is three short lines; a larger file is none.
+/// A marker is four short lines; a larger file is none.
 const MAX_MARKER_BYTES: u64 = 4096;
 
 /// What [`sweep_stale`] found.
@@ -16,6 +16,8 @@ pub struct SweepReport {
     pub removed: Vec<PathBuf>,
     /// Named like a scratch directory, but whose it is can't be proven, so it was left alone.
     pub unverified: Vec<PathBuf>,
+    /// Processes that launches of those dead processes had left behind, killed.
+    pub killed: Vec<ProcessId>,
     /// What could not be removed.
     pub leftovers: Vec<Leftover>,
 }
@@ -24,7 +26,8 @@ pub struct SweepReport {
 /// itself. Blocking; a missing `root` is an empty one.
 ///
 /// A directory goes only when it belongs to this user and its marker names a process that is gone (by pid and start
-/// time, and by boot). Directories of living processes are not mentioned.
+/// time, and by boot). Before that, what its launches left running is killed, by the mark that each child of a launch
+/// carries in its environment. Directories of living processes are not mentioned.
 #[must_use]
 pub fn sweep_stale(root: &Path) -> SweepReport {
     let mut report = SweepReport::default();
@@ -37,7 +40,8 @@ pub fn sweep_stale(root: &Path) -> SweepReport {
         match owner_of(&path) {
             Owner::Alive => {}
             Owner::Unknown => report.unverified.push(path),
-            Owner::Dead => {
+            Owner::Dead { instance } => {
+                report.killed.extend(instance.as_deref().map(kill_instance).unwrap_or_default());
                 let leftovers = remove_tree(&path);
                 if leftovers.is_empty() {
                     report.removed.push(path);
@@ -54,12 +58,16 @@ pub fn sweep_stale(root: &Path) -> SweepReport {
 pub(super) fn owner_text() -> String {
     let me = this_process();
     let started = me.started.map(|ticks| ticks.to_string()).unwrap_or_default();
-    format!("pid={}\nstarted={started}\nboot={}\n", me.pid, boot_id().unwrap_or_default())
+    let (boot, instance) = (boot_id().unwrap_or_default(), REGISTRY.instance());
+    format!("pid={}\nstarted={started}\nboot={boot}\ninstance={instance}\n", me.pid)
 }
 
 enum Owner {
     Alive,
-    Dead,
+    Dead {
+        /// What the markers of its launches begin with, if it ran since the machine was booted.
+        instance: Option<String>,
+    },
     Unknown,
 }
 
@@ -71,15 +79,30 @@ fn owner_of(path: &Path) -> Owner {
     if !is_ours {
         return Owner::Unknown;
     }
-    let Some((owner, boot)) = fs::read_to_string(&marker).ok().as_deref().and_then(parse) else { return Owner::Unknown };
-    let same_boot = boot_id().is_none_or(|now| boot == now);
-    if same_boot && is_alive(owner) { Owner::Alive } else { Owner::Dead }
+    let Some(marker) = fs::read_to_string(&marker).ok().as_deref().and_then(parse) else { return Owner::Unknown };
+    let same_boot = boot_id().is_none_or(|now| marker.boot == now);
+    match (same_boot, is_alive(marker.owner)) {
+        (true, true) => Owner::Alive,
+        (same_boot, _) => Owner::Dead { instance: marker.instance.filter(|_| same_boot) },
+    }
 }
 
-fn parse(text: &str) -> Option<(ProcessId, String)> {
+struct Marker {
+    owner: ProcessId,
+    boot: String,
+    instance: Option<String>,
+}
+
+fn parse(text: &str) -> Option<Marker> {
     let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
     let started = field("started")?;
     let started = if started.is_empty() { None } else { Some(started.parse().ok()?) };
     let pid = field("pid")?.parse().ok().filter(|pid| *pid > 0)?;
-    Some((ProcessId { pid, started }, field("boot")?.to_owned()))
+    // A short one could be the beginning of somebody else's.
+    let is_instance = |text: &&str| text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    Some(Marker {
+        owner: ProcessId { pid, started },
+        boot: field("boot")?.to_owned(),
+        instance: field("instance").filter(is_instance).map(str::to_owned),
+    })
 }

@@ -78,6 +78,11 @@ impl Registry {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// What every marker of this process begins with.
+    pub(crate) fn instance(&self) -> &str {
+        &self.instance
+    }
+
     pub(crate) fn marker(&self, launch: u64) -> String {
         format!("{}.{launch}", self.instance)
     }

@@ -2,6 +2,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::Read as _;
 use std::process::Child;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
 
@@ -11,6 +12,12 @@ use super::registry::{MARKER, REGISTRY, Reaping};
 /// Longest environment that is searched for the marker. The kernel allows 6 MiB at most on common stack limits; the
 /// marker is set at spawn, so a longer one hides nothing that a job could not hide anyway.
 const MAX_ENVIRON_BYTES: u64 = 6 << 20;
+
+/// How long leftovers of a dead process are killed before its directories are removed all the same.
+const INSTANCE_LIMIT: Duration = Duration::from_secs(5);
+
+/// A killed process is gone in well under this.
+const INSTANCE_PAUSE: Duration = Duration::from_millis(2);
 
 /// What came from one launch: the main process, its group, its descendants, and those that left both.
 pub(crate) struct Tree {
@@ -268,16 +275,55 @@ fn read_stat(pid: i32) -> Option<Proc> {
 }
 
 fn marker_of(pid: i32) -> Marker {
+    let markers = markers(pid);
+    markers.iter().find_map(|marker| REGISTRY.launch_of(marker)).map_or(Marker::None, Marker::Launch)
+}
+
+fn markers(pid: i32) -> Vec<String> {
     let mut environ = Vec::new();
-    let Ok(file) = fs::File::open(format!("/proc/{pid}/environ")) else { return Marker::None };
+    let Ok(file) = fs::File::open(format!("/proc/{pid}/environ")) else { return Vec::new() };
     if file.take(MAX_ENVIRON_BYTES).read_to_end(&mut environ).is_err() {
-        return Marker::None;
+        return Vec::new();
     }
     environ
         .split(|byte| *byte == 0)
         .filter_map(|pair| pair.strip_prefix(MARKER.as_bytes())?.strip_prefix(b"="))
-        .find_map(|value| REGISTRY.launch_of(std::str::from_utf8(value).ok()?))
-        .map_or(Marker::None, Marker::Launch)
+        .filter_map(|value| Some(std::str::from_utf8(value).ok()?.to_owned()))
+        .collect()
+}
+
+/// Kills what a dead process' launches left behind, by the first part of their markers. Gives out what was killed.
+/// Blocking.
+pub(crate) fn kill_instance(instance: &str) -> Vec<ProcessId> {
+    let mut killed = HashSet::new();
+    let deadline = Instant::now() + INSTANCE_LIMIT;
+    loop {
+        let found = of_instance(instance);
+        for process in &found {
+            signal_exactly(*process, Signal::KILL);
+        }
+        let done = found.is_empty() || Instant::now() >= deadline;
+        killed.extend(found);
+        if done {
+            return killed.into_iter().collect();
+        }
+        std::thread::sleep(INSTANCE_PAUSE);
+    }
+}
+
+fn of_instance(instance: &str) -> Vec<ProcessId> {
+    let table = process_table();
+    let mut children: HashMap<i32, Vec<&Proc>> = HashMap::new();
+    for process in &table {
+        children.entry(process.parent).or_default().push(process);
+    }
+    let is_marked = |process: &&Proc| {
+        let names_it = |marker: &String| marker.strip_prefix(instance).is_some_and(|rest| rest.starts_with('.'));
+        markers(process.id.pid).iter().any(names_it)
+    };
+    let tops = table.iter().filter(is_marked).map(|process| process.id.pid);
+    let members = below(tops, &children, &HashSet::from([1, this_pid()]));
+    table.iter().filter(|process| !process.dead && members.contains(&process.id.pid)).map(|process| process.id).collect()
 }
 
 /// Signals a process if its number still means the same one; a descriptor closes the gap between look and signal.

@@ -71,3 +71,8 @@ pub(crate) fn boot_id() -> Option<String> {
 pub(crate) fn reap_abandoned() {
     REGISTRY.reap_abandoned();
 }
+
+/// Another process' environment can't be read here, so nothing can be proven.
+pub(crate) fn kill_instance(_instance: &str) -> Vec<ProcessId> {
+    Vec::new()
+}
