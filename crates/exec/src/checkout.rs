@@ -38,5 +38,8 @@ fn baseline_index(dir: &Path) -> PathBuf {
 fn copy_index(from: &Path, to: &Path) -> io::Result<()> {
     fs::copy(from, to)?;
     let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
-    fs::OpenOptions::new().write(true).open(to)?.set_times(fs::FileTimes::new().set_modified(long_ago))
+    fs::OpenOptions::new()
+        .write(true)
+        .open(to)?
+        .set_times(fs::FileTimes::new().set_modified(long_ago))
 }

@@ -9,7 +9,10 @@ use crate::ExecError;
 /// do not exist yet are accepted as they are. The proof holds for the moment of the call: use the path while no
 /// process of the job runs.
 pub fn contained_in(base: &Path, rel: &str) -> Result<PathBuf, ExecError> {
-    let refuse = |reason| ExecError::Escapes { path: rel.to_owned(), reason };
+    let refuse = |reason| ExecError::Escapes {
+        path: rel.to_owned(),
+        reason,
+    };
     if rel.is_empty() {
         return Err(refuse("it is empty"));
     }
@@ -25,12 +28,18 @@ pub fn contained_in(base: &Path, rel: &str) -> Result<PathBuf, ExecError> {
             Component::RootDir | Component::Prefix(_) => return Err(refuse("it is absolute")),
         }
     }
-    let scratch = |source| ExecError::Scratch { action: "resolve", path: joined.clone(), source };
+    let scratch = |source| ExecError::Scratch {
+        action: "resolve",
+        path: joined.clone(),
+        source,
+    };
     let real_base = base.canonicalize().map_err(scratch)?;
     match real_prefix(base, &joined) {
         Ok(real) if real.starts_with(&real_base) => Ok(joined),
         Ok(_) => Err(refuse("a link leads out of the directory")),
-        Err(error) if error.kind() == io::ErrorKind::NotADirectory => Err(refuse("a file stands where a directory must be")),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            Err(refuse("a file stands where a directory must be"))
+        }
         Err(error) => Err(scratch(error)),
     }
 }
@@ -62,7 +71,19 @@ mod tests {
         symlink(outside.path(), dir.path().join("out")).unwrap();
         symlink("/nonexistent-target", dir.path().join("dangling")).unwrap();
         std::fs::write(dir.path().join("file"), "").unwrap();
-        for bad in ["", "/etc/passwd", "../x", "a/../../x", "a/..", "out/x", "out", "dangling", "dangling/x", "a\0b", "file/x"] {
+        for bad in [
+            "",
+            "/etc/passwd",
+            "../x",
+            "a/../../x",
+            "a/..",
+            "out/x",
+            "out",
+            "dangling",
+            "dangling/x",
+            "a\0b",
+            "file/x",
+        ] {
             assert!(contained_in(dir.path(), bad).is_err(), "{bad:?} was accepted");
         }
     }

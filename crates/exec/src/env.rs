@@ -22,7 +22,9 @@ impl HostEnv {
     /// Reads the environment of this process. Meant for `main`; everything else gets the value handed in.
     #[must_use]
     pub fn capture() -> Self {
-        Self { vars: std::env::vars_os().collect() }
+        Self {
+            vars: std::env::vars_os().collect(),
+        }
     }
 
     /// Builds an environment from given pairs; of equal names the last one wins.
@@ -31,7 +33,9 @@ impl HostEnv {
         K: Into<OsString>,
         V: Into<OsString>,
     {
-        Self { vars: pairs.into_iter().map(|(k, v)| (k.into(), v.into())).collect() }
+        Self {
+            vars: pairs.into_iter().map(|(k, v)| (k.into(), v.into())).collect(),
+        }
     }
 
     /// The value of `name`, if it is set and valid Unicode.
@@ -132,7 +136,10 @@ impl ChildEnv {
         if program.as_encoded_bytes().contains(&b'/') {
             return Some(cwd.join(program));
         }
-        find_in_path(self.vars.get(OsStr::new("PATH")).map(OsString::as_os_str), program)
+        find_in_path(
+            self.vars.get(OsStr::new("PATH")).map(OsString::as_os_str),
+            program,
+        )
     }
 }
 
@@ -155,7 +162,10 @@ fn find_in_path(path: Option<&OsStr>, program: &OsStr) -> Option<PathBuf> {
         // A relative entry would mean the directory this process happens to be in.
         .filter(|dir| dir.is_absolute())
         .map(|dir| dir.join(program))
-        .find(|file| file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0))
+        .find(|file| {
+            file.metadata()
+                .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+        })
 }
 
 #[cfg(test)]

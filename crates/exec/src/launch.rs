@@ -82,8 +82,16 @@ impl Launch {
     }
 
     /// A launch of a program with arguments.
-    pub fn argv<A: Into<OsString>>(argv: impl IntoIterator<Item = A>, cwd: impl Into<PathBuf>, env: ChildEnv) -> Self {
-        Self::new(Program::Argv(argv.into_iter().map(Into::into).collect()), cwd, env)
+    pub fn argv<A: Into<OsString>>(
+        argv: impl IntoIterator<Item = A>,
+        cwd: impl Into<PathBuf>,
+        env: ChildEnv,
+    ) -> Self {
+        Self::new(
+            Program::Argv(argv.into_iter().map(Into::into).collect()),
+            cwd,
+            env,
+        )
     }
 }
 
@@ -166,20 +174,39 @@ pub async fn run(
     }
     let begin = Instant::now();
     let (mut process, watch, pipes) = Spawned::start(&launch)?;
-    let watch_failed = |source| ExecError::Watch { program: describe(&launch.program), source };
+    let watch_failed = |source| ExecError::Watch {
+        program: describe(&launch.program),
+        source,
+    };
     if let Some(sink) = &sink {
         sink.started(process.id());
     }
-    let Pipes { stdin, stdout, stderr } = pipes;
-    let mut out = StreamPump::new(Stream::Stdout, stdout, launch.capture, sink.clone()).map_err(watch_failed)?;
+    let Pipes {
+        stdin,
+        stdout,
+        stderr,
+    } = pipes;
+    let mut out =
+        StreamPump::new(Stream::Stdout, stdout, launch.capture, sink.clone()).map_err(watch_failed)?;
     let mut err = StreamPump::new(Stream::Stderr, stderr, launch.capture, sink).map_err(watch_failed)?;
     let input = stdin.zip(launch.stdin.take());
     let end = {
         let streams = async {
             tokio::join!(out.run(), err.run());
         };
-        let pump = Pump { streams: Box::pin(streams), input: Box::pin(feed(input)), open: true, feeding: true };
-        let drive = Drive { process: &mut process, watch, pump, limits: &launch, begin };
+        let pump = Pump {
+            streams: Box::pin(streams),
+            input: Box::pin(feed(input)),
+            open: true,
+            feeding: true,
+        };
+        let drive = Drive {
+            process: &mut process,
+            watch,
+            pump,
+            limits: &launch,
+            begin,
+        };
         drive.to_end(cancel).await.map_err(watch_failed)?
     };
     Ok(Exit {
@@ -196,7 +223,10 @@ pub async fn run(
 fn describe(program: &Program) -> String {
     match program {
         Program::Shell(_) => "/bin/sh".to_owned(),
-        Program::Argv(argv) => argv.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+        Program::Argv(argv) => argv
+            .first()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default(),
     }
 }
 
@@ -260,7 +290,11 @@ impl Drive<'_> {
         let (status, ended) = match self.wait(cancel).await? {
             Wake::Ended(ended) => (own_status(ended), Some(ended)),
             stopped => {
-                let status = if matches!(stopped, Wake::TimedOut) { ExitStatus::TimedOut } else { ExitStatus::Cancelled };
+                let status = if matches!(stopped, Wake::TimedOut) {
+                    ExitStatus::TimedOut
+                } else {
+                    ExitStatus::Cancelled
+                };
                 let ended = self.stop(&mut killed_after_grace).await?;
                 (status, ended)
             }
@@ -268,11 +302,19 @@ impl Drive<'_> {
         self.pump.until_closed(SETTLE).await;
         let survivors = self.process.sweep().await;
         self.pump.until_closed(DRAIN).await;
-        Ok(End { status, ended, killed_after_grace, survivors })
+        Ok(End {
+            status,
+            ended,
+            killed_after_grace,
+            survivors,
+        })
     }
 
     async fn wait(&mut self, cancel: &CancellationToken) -> std::io::Result<Wake> {
-        let deadline = self.limits.timeout.and_then(|limit| self.begin.checked_add(limit));
+        let deadline = self
+            .limits
+            .timeout
+            .and_then(|limit| self.begin.checked_add(limit));
         let (process, watch) = (&*self.process, &mut self.watch);
         let event = async {
             let time_out = async {

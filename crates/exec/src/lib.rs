@@ -16,7 +16,9 @@
 //! `/proc` after every launch.
 
 #[cfg(not(unix))]
-compile_error!("everdict-exec knows process groups of Unix only: Windows needs a job object behind `unix.rs`'s interface");
+compile_error!(
+    "everdict-exec knows process groups of Unix only: Windows needs a job object behind `unix.rs`'s interface"
+);
 
 mod checkout;
 mod contained;

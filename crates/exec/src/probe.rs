@@ -6,7 +6,10 @@ use tokio_util::sync::CancellationToken;
 use crate::{CaptureLimits, ChildEnv, ExecError, ExitStatus, HostEnv, Launch, run};
 
 /// A probe answers with a version or a line; more would be a mistake of the tool.
-const PROBE_CAPTURE: CaptureLimits = CaptureLimits { head: 64 << 10, tail: 0 };
+const PROBE_CAPTURE: CaptureLimits = CaptureLimits {
+    head: 64 << 10,
+    tail: 0,
+};
 
 /// A tool that is asked for its version has nothing to save.
 const PROBE_GRACE: Duration = Duration::from_millis(500);
@@ -35,5 +38,9 @@ pub async fn probe(host: &HostEnv, argv: &[&str], timeout: Duration) -> Result<P
         ..Launch::argv(argv, "/", ChildEnv::for_probe(host))
     };
     let exit = run(launch, None, &CancellationToken::new()).await?;
-    Ok(ProbeOutput { status: exit.status, stdout: exit.stdout.text(), stderr: exit.stderr.text() })
+    Ok(ProbeOutput {
+        status: exit.status,
+        stdout: exit.stdout.text(),
+        stderr: exit.stderr.text(),
+    })
 }

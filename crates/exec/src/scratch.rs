@@ -38,10 +38,19 @@ impl Scratch {
         let path = root.join(format!("{PREFIX}{}", uuid::Uuid::new_v4()));
         make_private(&path, false)?;
         let [work, home, tmp] = ["work", "home", "tmp"].map(|name| path.join(name));
-        let scratch = Self { path, work, home, tmp, removed: false };
+        let scratch = Self {
+            path,
+            work,
+            home,
+            tmp,
+            removed: false,
+        };
         let marker = scratch.path.join(MARKER_FILE);
-        fs::write(&marker, sweep::owner_text())
-            .map_err(|source| ExecError::Scratch { action: "write", path: marker, source })?;
+        fs::write(&marker, sweep::owner_text()).map_err(|source| ExecError::Scratch {
+            action: "write",
+            path: marker,
+            source,
+        })?;
         for dir in [&scratch.work, &scratch.home, &scratch.tmp] {
             make_private(dir, false)?;
         }
@@ -85,9 +94,16 @@ impl Scratch {
         let removal = tokio::task::spawn_blocking(move || remove::remove_tree(&path));
         let leftovers = match removal.await {
             Ok(leftovers) => leftovers,
-            Err(error) => vec![Leftover { path: self.path.clone(), reason: error.to_string() }],
+            Err(error) => vec![Leftover {
+                path: self.path.clone(),
+                reason: error.to_string(),
+            }],
         };
-        if leftovers.is_empty() { Ok(()) } else { Err(leftovers) }
+        if leftovers.is_empty() {
+            Ok(())
+        } else {
+            Err(leftovers)
+        }
     }
 }
 
@@ -102,5 +118,9 @@ impl Drop for Scratch {
 
 fn make_private(path: &Path, parents: bool) -> Result<(), ExecError> {
     let made = DirBuilder::new().mode(0o700).recursive(parents).create(path);
-    made.map_err(|source: io::Error| ExecError::Scratch { action: "create", path: path.to_owned(), source })
+    made.map_err(|source: io::Error| ExecError::Scratch {
+        action: "create",
+        path: path.to_owned(),
+        source,
+    })
 }

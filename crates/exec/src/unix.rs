@@ -13,8 +13,8 @@ mod watch;
 pub(crate) use registry::REGISTRY;
 pub use registry::{become_subreaper, become_subreaper_beside_other_children};
 pub(crate) use spawned::{Pipes, Spawned};
-pub(crate) use watch::ExitWatch;
 pub(crate) use tree::{boot_id, is_alive, kill_instance, this_process};
+pub(crate) use watch::ExitWatch;
 
 /// A process that can't be mistaken for a later one with the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -15,37 +15,64 @@ use support::{World, lines};
 use tokio_util::sync::CancellationToken;
 
 fn files(pairs: &[(&str, &str)]) -> RepoSource {
-    let files: BTreeMap<_, _> = pairs.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+    let files: BTreeMap<_, _> = pairs
+        .iter()
+        .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
+        .collect();
     RepoSource::Files { files }
 }
 
 fn from_git(url: &str, git_ref: &str) -> RepoSource {
-    RepoSource::Git { git: url.to_owned(), git_ref: git_ref.to_owned(), connection_id: None }
+    RepoSource::Git {
+        git: url.to_owned(),
+        git_ref: git_ref.to_owned(),
+        connection_id: None,
+    }
 }
 
 fn from_path(path: &Path) -> RepoSource {
-    RepoSource::Path { path: path.to_str().unwrap().to_owned() }
+    RepoSource::Path {
+        path: path.to_str().unwrap().to_owned(),
+    }
 }
 
 impl World {
     async fn seed(&self, source: &RepoSource, setup: &[&str]) -> Result<Baseline, Fault> {
         let setup: Vec<String> = setup.iter().map(|line| (*line).to_owned()).collect();
-        let request = SeedRequest { source, dir: self.work(), setup: &setup, token: None, env: &self.env };
+        let request = SeedRequest {
+            source,
+            dir: self.work(),
+            setup: &setup,
+            token: None,
+            env: &self.env,
+        };
         seed(request, None, &CancellationToken::new()).await
     }
 
     async fn diff_up_to(&self, baseline: &Baseline, max_bytes: usize) -> Result<RepoDiff, Fault> {
-        let request = DiffRequest { dir: self.work(), baseline, env: &self.env, max_bytes };
+        let request = DiffRequest {
+            dir: self.work(),
+            baseline,
+            env: &self.env,
+            max_bytes,
+        };
         diff_since(request, &CancellationToken::new()).await
     }
 
     async fn diff(&self, baseline: &Baseline) -> RepoDiff {
-        self.diff_up_to(baseline, DiffRequest::DEFAULT_MAX_BYTES).await.unwrap()
+        self.diff_up_to(baseline, DiffRequest::DEFAULT_MAX_BYTES)
+            .await
+            .unwrap()
     }
 
     async fn ok(&self, line: &str) -> String {
         let exit = self.sh(line).await;
-        assert!(exit.success(), "{line}: {}{}", exit.stdout.text(), exit.stderr.text());
+        assert!(
+            exit.success(),
+            "{line}: {}{}",
+            exit.stdout.text(),
+            exit.stderr.text()
+        );
         exit.stdout.text().trim().to_owned()
     }
 
@@ -60,7 +87,10 @@ impl World {
         ))
         .await;
         let ids = self.ok(&format!("git -C {dir} rev-list --reverse main")).await;
-        (path.to_str().unwrap().to_owned(), ids.lines().map(str::to_owned).collect())
+        (
+            path.to_str().unwrap().to_owned(),
+            ids.lines().map(str::to_owned).collect(),
+        )
     }
 
     fn read(&self, name: &str) -> String {
@@ -71,16 +101,33 @@ impl World {
 #[tokio::test]
 async fn inline_files_are_committed_as_they_are() {
     let world = World::new();
-    let baseline = world.seed(&files(&[("a.txt", "one\n"), ("src/deep/b.txt", "two")]), &[]).await.unwrap();
+    let baseline = world
+        .seed(&files(&[("a.txt", "one\n"), ("src/deep/b.txt", "two")]), &[])
+        .await
+        .unwrap();
     assert_eq!(world.read("src/deep/b.txt"), "two");
-    assert_eq!(world.ok("git status --porcelain; git log --format='%H %s %an <%ae>'").await, format!("{} seed everdict <everdict@local>", baseline.head));
+    assert_eq!(
+        world
+            .ok("git status --porcelain; git log --format='%H %s %an <%ae>'")
+            .await,
+        format!("{} seed everdict <everdict@local>", baseline.head)
+    );
     assert_eq!(baseline.tree, baseline.head);
     assert_eq!(world.ok("git fsck --strict 2>&1").await, "");
     let diff = world.diff(&baseline).await;
-    assert_eq!((diff.diff.as_str(), diff.changed_files.len(), diff.agent_commits), ("", 0, 0));
+    assert_eq!(
+        (diff.diff.as_str(), diff.changed_files.len(), diff.agent_commits),
+        ("", 0, 0)
+    );
     let again = World::new();
-    let same = again.seed(&files(&[("a.txt", "one\n"), ("src/deep/b.txt", "two")]), &[]).await.unwrap();
-    assert_eq!(same.head, baseline.head, "equal files are the same commit everywhere");
+    let same = again
+        .seed(&files(&[("a.txt", "one\n"), ("src/deep/b.txt", "two")]), &[])
+        .await
+        .unwrap();
+    assert_eq!(
+        same.head, baseline.head,
+        "equal files are the same commit everywhere"
+    );
 }
 
 #[tokio::test]
@@ -93,12 +140,22 @@ async fn an_empty_source_is_a_repository_too() {
 
 #[tokio::test]
 async fn inline_files_can_not_leave_the_tree() {
-    for bad in ["../x", "/tmp/x", "a/../../x", ".git/config", "sub/.GIT/hooks/pre-commit", ""] {
+    for bad in [
+        "../x",
+        "/tmp/x",
+        "a/../../x",
+        ".git/config",
+        "sub/.GIT/hooks/pre-commit",
+        "",
+    ] {
         let world = World::new();
         let fault = world.seed(&files(&[(bad, "x")]), &[]).await.unwrap_err();
         assert_eq!(fault.code, ErrorCode::BadRequest, "{bad}");
     }
-    let fault = World::new().seed(&files(&[("a", "x"), ("a/b", "y")]), &[]).await.unwrap_err();
+    let fault = World::new()
+        .seed(&files(&[("a", "x"), ("a/b", "y")]), &[])
+        .await
+        .unwrap_err();
     assert_eq!(fault.code, ErrorCode::BadRequest);
 }
 
@@ -125,8 +182,17 @@ async fn seed_of_non_tip_commit() {
     for git_ref in [ids[1].clone(), ids[1][..10].to_owned()] {
         let world = World::new();
         let baseline = world.seed(&from_git(&url, &git_ref), &[]).await.unwrap();
-        assert_eq!((baseline.head.as_str(), world.read("n").as_str()), (ids[1].as_str(), "2\n"), "{git_ref}");
-        assert!(!fs::read_dir(world.work().join(".git")).unwrap().flatten().any(|e| e.file_name().to_str().unwrap().ends_with(".lock")));
+        assert_eq!(
+            (baseline.head.as_str(), world.read("n").as_str()),
+            (ids[1].as_str(), "2\n"),
+            "{git_ref}"
+        );
+        assert!(
+            !fs::read_dir(world.work().join(".git"))
+                .unwrap()
+                .flatten()
+                .any(|e| e.file_name().to_str().unwrap().ends_with(".lock"))
+        );
     }
 }
 
@@ -135,9 +201,17 @@ async fn failed_clone_is_a_fault() {
     let upstream = World::new();
     let (path, _) = upstream.upstream().await;
     for (url, git_ref, words) in [
-        ("/no/such/repository", "main", "does not appear to be a git repository"),
+        (
+            "/no/such/repository",
+            "main",
+            "does not appear to be a git repository",
+        ),
         (path.as_str(), "no-such-branch", "no-such-branch"),
-        (path.as_str(), "0123456789abcdef0123456789abcdef01234567", "0123456789abcdef"),
+        (
+            path.as_str(),
+            "0123456789abcdef0123456789abcdef01234567",
+            "0123456789abcdef",
+        ),
         (path.as_str(), "--upload-pack=evil", "--upload-pack=evil"),
         ("ext::sh -c evil", "main", "ext::"),
     ] {
@@ -147,7 +221,10 @@ async fn failed_clone_is_a_fault() {
         assert!(fault.message.contains(words), "{fault}");
     }
     // Nothing listens on port 1 of loopback.
-    let fault = World::new().seed(&from_git("http://127.0.0.1:1/x.git", "main"), &[]).await.unwrap_err();
+    let fault = World::new()
+        .seed(&from_git("http://127.0.0.1:1/x.git", "main"), &[])
+        .await
+        .unwrap_err();
     assert_eq!(fault.code, ErrorCode::UpstreamError, "{fault}");
     assert!(fault.failure().retryable);
 }
@@ -177,12 +254,26 @@ async fn a_token_travels_in_the_environment_only() {
     let (port, server) = refusing_server();
     let token = SecretText::from("tok-very-secret");
     let source = from_git(&format!("http://me:pass-word@127.0.0.1:{port}/x.git"), "main");
-    let request = SeedRequest { source: &source, dir: world.work(), setup: &[], token: Some(&token), env: &world.env };
+    let request = SeedRequest {
+        source: &source,
+        dir: world.work(),
+        setup: &[],
+        token: Some(&token),
+        env: &world.env,
+    };
     let fault = seed(request, None, &CancellationToken::new()).await.unwrap_err();
-    assert!(server.join().unwrap().contains("Authorization: Bearer tok-very-secret"));
+    assert!(
+        server
+            .join()
+            .unwrap()
+            .contains("Authorization: Bearer tok-very-secret")
+    );
     assert_eq!(fault.code, ErrorCode::UpstreamMisconfigured, "{fault}");
     let told = format!("{fault:?} {}", fault.full_message());
-    assert!(!told.contains("tok-very-secret") && !told.contains("pass-word"), "{told}");
+    assert!(
+        !told.contains("tok-very-secret") && !told.contains("pass-word"),
+        "{told}"
+    );
     let kept = world.ok("grep -rlE 'tok-very-secret|pass-word' . || true").await;
     assert_eq!(kept, "", "a secret was written to the tree");
 }
@@ -190,9 +281,18 @@ async fn a_token_travels_in_the_environment_only() {
 #[tokio::test]
 async fn a_failing_setup_command_is_a_fault_with_its_last_output() {
     let world = World::new();
-    let fault = world.seed(&files(&[]), &["echo fine", "echo broken >&2; exit 9", "touch later"]).await.unwrap_err();
+    let fault = world
+        .seed(
+            &files(&[]),
+            &["echo fine", "echo broken >&2; exit 9", "touch later"],
+        )
+        .await
+        .unwrap_err();
     assert_eq!(fault.code, ErrorCode::DriverProvisionFailed);
-    assert!(fault.message.contains("command 2 of 3") && fault.message.contains("exited with 9: broken"), "{fault}");
+    assert!(
+        fault.message.contains("command 2 of 3") && fault.message.contains("exited with 9: broken"),
+        "{fault}"
+    );
     assert_eq!(fault.extra.log_tail.as_deref(), Some("broken"));
     assert!(!world.work().join("later").exists());
 }
@@ -200,7 +300,13 @@ async fn a_failing_setup_command_is_a_fault_with_its_last_output() {
 #[tokio::test]
 async fn what_setup_changes_is_not_the_agents() {
     let world = World::new();
-    let baseline = world.seed(&files(&[("a", "1\n"), ("b", "1\n")]), &["echo 2 > a; echo made > c"]).await.unwrap();
+    let baseline = world
+        .seed(
+            &files(&[("a", "1\n"), ("b", "1\n")]),
+            &["echo 2 > a; echo made > c"],
+        )
+        .await
+        .unwrap();
     assert_ne!(baseline.tree, baseline.head);
     assert_eq!(world.diff(&baseline).await.changed_files, [] as [&str; 0]);
     fs::write(world.work().join("b"), "3\n").unwrap();
@@ -213,7 +319,13 @@ async fn a_cancelled_seed_is_cancelled() {
     let source = files(&[("a", "1")]);
     let cancel = CancellationToken::new();
     cancel.cancel();
-    let request = SeedRequest { source: &source, dir: world.work(), setup: &[], token: None, env: &world.env };
+    let request = SeedRequest {
+        source: &source,
+        dir: world.work(),
+        setup: &[],
+        token: None,
+        env: &world.env,
+    };
     let fault = seed(request, None, &cancel).await.unwrap_err();
     assert_eq!(fault.code, ErrorCode::Cancelled);
 }
@@ -226,13 +338,20 @@ async fn applies(world: &World, source: &RepoSource, diff: &RepoDiff) {
     fs::write(fresh.scratch.path().join("patch"), &diff.diff).unwrap();
     fresh.ok("git apply --whitespace=nowarn ../patch").await;
     let (a, b) = (world.work().display(), fresh.work().display());
-    fresh.ok(&format!("diff -r --no-dereference --exclude=.git {a} {b}")).await;
+    fresh
+        .ok(&format!("diff -r --no-dereference --exclude=.git {a} {b}"))
+        .await;
 }
 
 #[tokio::test]
 async fn binary_change_is_in_the_diff_and_applies() {
     let world = World::new();
-    let source = files(&[("text", "a\nb\n"), ("gone", "x\n"), ("swap", "s\n"), ("dir/mode", "#!/bin/sh\n")]);
+    let source = files(&[
+        ("text", "a\nb\n"),
+        ("gone", "x\n"),
+        ("swap", "s\n"),
+        ("dir/mode", "#!/bin/sh\n"),
+    ]);
     let baseline = world.seed(&source, &[]).await.unwrap();
     let bytes: Vec<u8> = (0..=255u8).cycle().take(5000).collect();
     fs::write(world.work().join("image.bin"), &bytes).unwrap();
@@ -243,12 +362,31 @@ async fn binary_change_is_in_the_diff_and_applies() {
     fs::remove_file(world.work().join("swap")).unwrap();
     symlink("text", world.work().join("swap")).unwrap();
     fs::set_permissions(world.work().join("dir/mode"), fs::Permissions::from_mode(0o755)).unwrap();
-    let before = world.ok("git status --porcelain=v2; git ls-files --stage | cksum").await;
+    let before = world
+        .ok("git status --porcelain=v2; git ls-files --stage | cksum")
+        .await;
     let diff = world.diff(&baseline).await;
     assert!(diff.diff.contains("GIT binary patch"));
-    assert_eq!(diff.changed_files, ["dir/mode", "gone", "image.bin", "latin1", "swap", "text", "ümläut 日本"]);
+    assert_eq!(
+        diff.changed_files,
+        [
+            "dir/mode",
+            "gone",
+            "image.bin",
+            "latin1",
+            "swap",
+            "text",
+            "ümläut 日本"
+        ]
+    );
     assert_eq!((diff.cut.as_ref(), diff.incomplete.as_ref()), (None, None));
-    assert_eq!(world.ok("git status --porcelain=v2; git ls-files --stage | cksum").await, before, "the tree's own index changed");
+    assert_eq!(
+        world
+            .ok("git status --porcelain=v2; git ls-files --stage | cksum")
+            .await,
+        before,
+        "the tree's own index changed"
+    );
     applies(&world, &source, &diff).await;
 }
 
@@ -258,7 +396,9 @@ async fn agent_commit_is_counted() {
     let source = files(&[("a", "1\n")]);
     let baseline = world.seed(&source, &[]).await.unwrap();
     // Without a name of its own, as an agent in a scratch HOME is.
-    world.ok("echo 2 > a; git commit -qam one; echo x > b; git add b; git commit -qm two; echo y > c").await;
+    world
+        .ok("echo 2 > a; git commit -qam one; echo x > b; git add b; git commit -qm two; echo y > c")
+        .await;
     let diff = world.diff(&baseline).await;
     assert_eq!(diff.changed_files, ["a", "b", "c"]);
     assert_eq!(diff.agent_commits, 2);
@@ -349,16 +489,36 @@ async fn path_seed_leaves_the_source_untouched() {
 
     let sink = lines();
     let from = from_path(source);
-    let request = SeedRequest { source: &from, dir: world.work(), setup: &[], token: None, env: &world.env };
-    let baseline = seed(request, Some(sink.clone()), &CancellationToken::new()).await.unwrap();
+    let request = SeedRequest {
+        source: &from,
+        dir: world.work(),
+        setup: &[],
+        token: None,
+        env: &world.env,
+    };
+    let baseline = seed(request, Some(sink.clone()), &CancellationToken::new())
+        .await
+        .unwrap();
     assert_eq!(world.read("n"), "dirty\n");
-    assert_eq!(world.diff(&baseline).await.changed_files, [] as [&str; 0], "the member's own changes are not the agent's");
-    assert_eq!(fs::read_link(world.work().join("inside")).unwrap(), Path::new("n"));
+    assert_eq!(
+        world.diff(&baseline).await.changed_files,
+        [] as [&str; 0],
+        "the member's own changes are not the agent's"
+    );
+    assert_eq!(
+        fs::read_link(world.work().join("inside")).unwrap(),
+        Path::new("n")
+    );
     assert!(!world.work().join("out").exists() && !world.work().join("up").exists());
     assert_eq!(sink.of(Stream::Stderr).len(), 2, "what is left out is said");
-    world.ok("echo agent > n; echo agent > absolute; git add -A; git commit -qm agent; rm untracked").await;
+    world
+        .ok("echo agent > n; echo agent > absolute; git add -A; git commit -qm agent; rm untracked")
+        .await;
     let diff = world.diff(&baseline).await;
-    assert_eq!((diff.changed_files, diff.agent_commits), (vec!["n".to_owned(), "untracked".to_owned()], 1));
+    assert_eq!(
+        (diff.changed_files, diff.agent_commits),
+        (vec!["n".to_owned(), "untracked".to_owned()], 1)
+    );
     assert_eq!(fingerprint(&world, source).await, before);
 }
 
@@ -380,7 +540,12 @@ async fn a_linked_worktree_is_copied_without_its_link() {
     let world = World::new();
     let (upstream, _) = world.upstream().await;
     let linked = world.root.path().join("linked");
-    world.ok(&format!("git -C {upstream} worktree add -q --detach {}", linked.display())).await;
+    world
+        .ok(&format!(
+            "git -C {upstream} worktree add -q --detach {}",
+            linked.display()
+        ))
+        .await;
     let before = fingerprint(&world, Path::new(&upstream)).await;
     world.seed(&from_path(&linked), &[]).await.unwrap();
     world.ok("echo agent > n; git add -A; git commit -qm agent").await;

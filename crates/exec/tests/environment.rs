@@ -30,24 +30,48 @@ async fn host_secrets_do_not_reach_the_child() {
     assert!(!seen.contains("hush"), "{seen}");
     let mut names: Vec<&str> = seen.lines().filter_map(|line| line.split('=').next()).collect();
     names.sort_unstable();
-    assert_eq!(names, ["DECLARED", "EVERDICT_LAUNCH_ID", "HOME", "LANG", "PATH", "TMPDIR"]);
+    assert_eq!(
+        names,
+        ["DECLARED", "EVERDICT_LAUNCH_ID", "HOME", "LANG", "PATH", "TMPDIR"]
+    );
 }
 
 #[tokio::test]
 async fn home_and_tmp_are_in_the_scratch() {
     let world = World::new();
-    let exit = world.sh("echo $HOME; echo $TMPDIR; touch $HOME/a $TMPDIR/b").await;
-    let expected = format!("{}\n{}\n", world.scratch.home().display(), world.scratch.tmp().display());
-    assert_eq!((exit.stdout.text(), exit.stderr.text()), (expected, String::new()));
+    let exit = world
+        .sh("echo $HOME; echo $TMPDIR; touch $HOME/a $TMPDIR/b")
+        .await;
+    let expected = format!(
+        "{}\n{}\n",
+        world.scratch.home().display(),
+        world.scratch.tmp().display()
+    );
+    assert_eq!(
+        (exit.stdout.text(), exit.stderr.text()),
+        (expected, String::new())
+    );
 }
 
 #[tokio::test]
 async fn a_probe_answers_and_is_bounded() {
     let host = HostEnv::capture();
-    let answer = probe(&host, &["sh", "-c", "echo v1; echo w >&2; exit 2"], Duration::from_secs(10)).await.unwrap();
+    let answer = probe(
+        &host,
+        &["sh", "-c", "echo v1; echo w >&2; exit 2"],
+        Duration::from_secs(10),
+    )
+    .await
+    .unwrap();
     assert_eq!((answer.stdout.as_str(), answer.stderr.as_str()), ("v1\n", "w\n"));
     assert_eq!(answer.status, everdict_exec::ExitStatus::Exited(2));
-    let slow = probe(&host, &["sleep", "600"], Duration::from_millis(50)).await.unwrap();
+    let slow = probe(&host, &["sleep", "600"], Duration::from_millis(50))
+        .await
+        .unwrap();
     assert_eq!(slow.status, everdict_exec::ExitStatus::TimedOut);
-    assert!(probe(&host, &["no-such-program-here"], Duration::from_secs(1)).await.is_err());
+    assert!(
+        probe(&host, &["no-such-program-here"], Duration::from_secs(1))
+            .await
+            .is_err()
+    );
 }

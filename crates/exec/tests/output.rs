@@ -21,7 +21,11 @@ async fn lines_arrive_while_the_child_runs() {
         std::fs::write(world.work().join("go"), "").unwrap();
     });
     assert!(exit.unwrap().success());
-    assert_eq!(sink.of(Stream::Stdout), ["one", "three"], "a last line without an end counts too");
+    assert_eq!(
+        sink.of(Stream::Stdout),
+        ["one", "three"],
+        "a last line without an end counts too"
+    );
 }
 
 #[tokio::test]
@@ -30,8 +34,13 @@ async fn split_multibyte_is_never_replaced() {
     let sink = lines();
     // é, 日, 🦊 byte by byte, with pauses between the reads.
     let bytes = ["303", "251", "346", "227", "245", "360", "237", "246", "212"];
-    let line: String = bytes.iter().map(|byte| format!("printf '\\{byte}'; sleep 0.02; ")).collect();
-    let exit = run(world.shell(&line), Some(sink.clone()), &CancellationToken::new()).await.unwrap();
+    let line: String = bytes
+        .iter()
+        .map(|byte| format!("printf '\\{byte}'; sleep 0.02; "))
+        .collect();
+    let exit = run(world.shell(&line), Some(sink.clone()), &CancellationToken::new())
+        .await
+        .unwrap();
     assert_eq!(sink.of(Stream::Stdout), ["é日🦊"]);
     assert_eq!(exit.stdout.text(), "é日🦊");
 }
@@ -40,7 +49,10 @@ async fn split_multibyte_is_never_replaced() {
 async fn a_flood_keeps_head_and_tail_and_counts_the_rest() {
     let world = World::new();
     let launch = Launch {
-        capture: CaptureLimits { head: 1000, tail: 2000 },
+        capture: CaptureLimits {
+            head: 1000,
+            tail: 2000,
+        },
         ..world.shell("printf BEGIN; head -c 20000000 /dev/zero | tr '\\0' x; printf END")
     };
     let exit = run(launch, None, &CancellationToken::new()).await.unwrap();
@@ -55,7 +67,9 @@ async fn an_endless_line_arrives_in_pieces() {
     let world = World::new();
     let sink = lines();
     let launch = world.shell("head -c 3000000 /dev/zero | tr '\\0' x");
-    let exit = run(launch, Some(sink.clone()), &CancellationToken::new()).await.unwrap();
+    let exit = run(launch, Some(sink.clone()), &CancellationToken::new())
+        .await
+        .unwrap();
     assert!(exit.success());
     let pieces = sink.of(Stream::Stdout);
     assert!(pieces.iter().all(|piece| piece.len() <= MAX_LINE_CHARS));

@@ -6,7 +6,9 @@ mod support;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::time::{Duration, Instant};
 
-use everdict_exec::{Ended, ExecError, ExitStatus, Launch, become_subreaper, become_subreaper_beside_other_children, run};
+use everdict_exec::{
+    Ended, ExecError, ExitStatus, Launch, become_subreaper, become_subreaper_beside_other_children, run,
+};
 use support::{PATIENCE, World, eventually, odd_sleep, processes_with, sleepers};
 use tokio_util::sync::CancellationToken;
 
@@ -15,7 +17,10 @@ async fn exit_code_and_output_are_reported() {
     let world = World::new();
     let exit = world.sh("echo out; echo err >&2; exit 3").await;
     assert_eq!(exit.status, ExitStatus::Exited(3));
-    assert_eq!((exit.stdout.text(), exit.stderr.text()), ("out\n".into(), "err\n".into()));
+    assert_eq!(
+        (exit.stdout.text(), exit.stderr.text()),
+        ("out\n".into(), "err\n".into())
+    );
     assert!(exit.survivors.is_empty() && !exit.killed_after_grace);
 }
 
@@ -31,7 +36,9 @@ async fn time_out_kills_the_whole_group() {
     let nap = odd_sleep();
     let launch = Launch {
         timeout: Some(Duration::from_millis(300)),
-        ..world.shell(&format!("sh -c '(sleep {nap} & sleep {nap} &) ; wait'; sleep {nap}"))
+        ..world.shell(&format!(
+            "sh -c '(sleep {nap} & sleep {nap} &) ; wait'; sleep {nap}"
+        ))
     };
     let exit = run(launch, None, &CancellationToken::new()).await.unwrap();
     assert_eq!(exit.status, ExitStatus::TimedOut);
@@ -68,7 +75,9 @@ async fn setsid_escapee(prefix: &str) {
     let world = World::new();
     let nap = odd_sleep();
     let begin = Instant::now();
-    let line = format!("({prefix} setsid sh -c 'echo up > up; sleep {nap} & wait' >/dev/null 2>&1 &); while ! [ -s up ]; do :; done");
+    let line = format!(
+        "({prefix} setsid sh -c 'echo up > up; sleep {nap} & wait' >/dev/null 2>&1 &); while ! [ -s up ]; do :; done"
+    );
     let exit = world.sh(&line).await;
     assert_eq!(exit.status, ExitStatus::Exited(0));
     assert_eq!(processes_with(&nap), [] as [i32; 0]);
@@ -100,7 +109,9 @@ async fn concurrent_launches_do_not_kill_each_others_escapees() {
     let nap = odd_sleep();
     // The long launch has an orphan in a session of its own, once with and once without its marker.
     let orphans = format!("(setsid sleep {nap} &); (env -i setsid sleep {nap} &)");
-    let long = world.shell(&format!("{orphans}; echo up > up; while ! [ -e go ]; do sleep 0.01; done"));
+    let long = world.shell(&format!(
+        "{orphans}; echo up > up; while ! [ -e go ]; do sleep 0.01; done"
+    ));
     let quiet = CancellationToken::new();
     let (exit, ()) = tokio::join!(run(long, None, &quiet), async {
         world.file("up").await;
@@ -108,7 +119,11 @@ async fn concurrent_launches_do_not_kill_each_others_escapees() {
         for _ in 0..5 {
             assert!(world.sh("(setsid sleep 0.01 &); true").await.success());
         }
-        assert_eq!(sleepers(&nap).len(), 2, "a short launch killed what was not its own");
+        assert_eq!(
+            sleepers(&nap).len(),
+            2,
+            "a short launch killed what was not its own"
+        );
         std::fs::write(world.work().join("go"), "").unwrap();
     });
     assert!(exit.unwrap().success());
@@ -125,7 +140,11 @@ async fn an_escapee_left_for_another_launch_goes_with_that_one() {
     let (exit, ()) = tokio::join!(run(long, None, &quiet), async {
         world.file("up").await;
         // Whose this is can't be told while both run.
-        world.sh(&format!("(env -i setsid sleep {nap} >/dev/null 2>&1 &); while ! pgrep -f {nap}; do :; done")).await;
+        world
+            .sh(&format!(
+                "(env -i setsid sleep {nap} >/dev/null 2>&1 &); while ! pgrep -f {nap}; do :; done"
+            ))
+            .await;
         std::fs::write(world.work().join("go"), "").unwrap();
     });
     assert!(exit.unwrap().success());
@@ -137,7 +156,10 @@ async fn a_child_of_somebody_else_is_never_touched() {
     become_subreaper();
     let world = World::new();
     let nap = odd_sleep();
-    #[expect(clippy::disallowed_methods, reason = "stands for a child that this crate knows nothing of")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "stands for a child that this crate knows nothing of"
+    )]
     let mut other = std::process::Command::new("sleep").arg(&nap).spawn().unwrap();
     // Start times count in hundredths of a second.
     eventually("a launch starts later", || {
@@ -161,13 +183,22 @@ async fn beside_other_children_only_proven_escapees_are_touched() {
     become_subreaper_beside_other_children();
     let world = World::new();
     let (theirs, ours) = (odd_sleep(), odd_sleep());
-    let line = world.shell(&format!("echo up > up; while ! [ -e go ]; do sleep 0.01; done; (setsid sleep {ours} &)"));
+    let line = world.shell(&format!(
+        "echo up > up; while ! [ -e go ]; do sleep 0.01; done; (setsid sleep {ours} &)"
+    ));
     let quiet = CancellationToken::new();
     let (exit, mut other) = tokio::join!(run(line, None, &quiet), async {
         world.file("up").await;
         // Started during the launch and in another group, as a webview's processes may be.
-        #[expect(clippy::disallowed_methods, reason = "stands for a child that this crate knows nothing of")]
-        let other = std::process::Command::new("sleep").arg(&theirs).process_group(0).spawn().unwrap();
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "stands for a child that this crate knows nothing of"
+        )]
+        let other = std::process::Command::new("sleep")
+            .arg(&theirs)
+            .process_group(0)
+            .spawn()
+            .unwrap();
         std::fs::write(world.work().join("go"), "").unwrap();
         other
     });
@@ -187,7 +218,10 @@ async fn a_fork_storm_has_no_survivors() {
     let storm = format!(
         "trap '' TERM; echo up > up; while :; do setsid sh -c \"trap '' TERM; sleep {nap}\" & sleep 0.02; done"
     );
-    let launch = Launch { grace: Duration::from_millis(200), ..world.shell(&storm) };
+    let launch = Launch {
+        grace: Duration::from_millis(200),
+        ..world.shell(&storm)
+    };
     let (exit, ()) = tokio::join!(run(launch, None, &cancel), async {
         world.file("up").await;
         eventually("the storm is on", || processes_with(&nap).len() > 5).await;
@@ -204,7 +238,9 @@ async fn a_term_ignorer_is_killed_after_the_grace() {
     let world = World::new();
     let nap = odd_sleep();
     let cancel = CancellationToken::new();
-    let launch = world.shell(&format!("trap '' TERM INT; echo up > up; while :; do sleep {nap}; done"));
+    let launch = world.shell(&format!(
+        "trap '' TERM INT; echo up > up; while :; do sleep {nap}; done"
+    ));
     let begin = Instant::now();
     let (exit, ()) = tokio::join!(run(launch, None, &cancel), async {
         world.file("up").await;
@@ -212,22 +248,32 @@ async fn a_term_ignorer_is_killed_after_the_grace() {
     });
     let exit = exit.unwrap();
     assert!(exit.killed_after_grace);
-    assert_eq!((exit.status, exit.ended), (ExitStatus::Cancelled, Some(Ended::Signaled(9))));
+    assert_eq!(
+        (exit.status, exit.ended),
+        (ExitStatus::Cancelled, Some(Ended::Signaled(9)))
+    );
     assert!(begin.elapsed() >= Duration::from_secs(1), "the grace was cut");
-    assert!(begin.elapsed() < Duration::from_secs(3), "grace + 2 s were not enough");
+    assert!(
+        begin.elapsed() < Duration::from_secs(3),
+        "grace + 2 s were not enough"
+    );
 }
 
 #[tokio::test]
 async fn term_handler_exit_code_is_kept() {
     let world = World::new();
     let cancel = CancellationToken::new();
-    let line = "trap 'sleep 0.9; echo saved > saved; exit 7' TERM; echo up > up; while :; do sleep 0.01; done";
+    let line =
+        "trap 'sleep 0.9; echo saved > saved; exit 7' TERM; echo up > up; while :; do sleep 0.01; done";
     let (exit, ()) = tokio::join!(run(world.shell(line), None, &cancel), async {
         world.file("up").await;
         cancel.cancel();
     });
     let exit = exit.unwrap();
-    assert_eq!((exit.status, exit.ended), (ExitStatus::Cancelled, Some(Ended::Exited(7))));
+    assert_eq!(
+        (exit.status, exit.ended),
+        (ExitStatus::Cancelled, Some(Ended::Exited(7)))
+    );
     assert!(!exit.killed_after_grace);
     assert_eq!(world.file("saved").await, "saved");
 }
@@ -243,7 +289,10 @@ async fn an_agent_behind_a_shell_gets_the_whole_grace() {
         cancel.cancel();
     });
     assert!(!exit.unwrap().killed_after_grace);
-    assert_eq!(std::fs::read_to_string(world.work().join("saved")).unwrap(), "saved\n");
+    assert_eq!(
+        std::fs::read_to_string(world.work().join("saved")).unwrap(),
+        "saved\n"
+    );
 }
 
 #[tokio::test]
@@ -252,8 +301,14 @@ async fn pipe_holder_does_not_delay_the_end() {
     let world = World::new();
     let nap = odd_sleep();
     let begin = Instant::now();
-    let exit = world.sh(&format!("(setsid sleep {nap} &); sleep {nap} & echo last words")).await;
-    assert!(begin.elapsed() < Duration::from_secs(2), "took {:?}", begin.elapsed());
+    let exit = world
+        .sh(&format!("(setsid sleep {nap} &); sleep {nap} & echo last words"))
+        .await;
+    assert!(
+        begin.elapsed() < Duration::from_secs(2),
+        "took {:?}",
+        begin.elapsed()
+    );
     assert_eq!(exit.status, ExitStatus::Exited(0));
     assert_eq!(exit.stdout.text(), "last words\n");
     assert_eq!(processes_with(&nap), [] as [i32; 0]);
@@ -269,11 +324,14 @@ async fn the_last_words_of_a_filter_behind_the_main_process_are_kept() {
 async fn ended_orphans_are_reaped_while_the_launch_runs() {
     become_subreaper();
     let world = World::new();
-    let line = "for i in 1 2 3 4 5; do (setsid true &); done; echo up > up; while ! [ -e go ]; do sleep 0.01; done";
+    let line =
+        "for i in 1 2 3 4 5; do (setsid true &); done; echo up > up; while ! [ -e go ]; do sleep 0.01; done";
     let zombies = || {
         let me = std::process::id();
         let children = std::fs::read_to_string(format!("/proc/self/task/{me}/children")).unwrap();
-        let states = children.split_whitespace().filter_map(|pid| std::fs::read_to_string(format!("/proc/{pid}/stat")).ok());
+        let states = children
+            .split_whitespace()
+            .filter_map(|pid| std::fs::read_to_string(format!("/proc/{pid}/stat")).ok());
         states.filter(|stat| stat.contains(") Z ")).count()
     };
     let quiet = CancellationToken::new();
@@ -321,12 +379,25 @@ async fn input_reaches_the_child_and_an_unread_one_does_no_harm() {
     let world = World::new();
     let quiet = CancellationToken::new();
     let input = vec![b'x'; 300_000];
-    let launch = Launch { stdin: Some(input.clone()), ..world.shell("wc -c") };
+    let launch = Launch {
+        stdin: Some(input.clone()),
+        ..world.shell("wc -c")
+    };
     let exit = run(launch, None, &quiet).await.unwrap();
     assert_eq!(exit.stdout.text().trim(), "300000");
-    let launch = Launch { stdin: Some(input), ..world.shell("exit 5") };
-    assert_eq!(run(launch, None, &quiet).await.unwrap().status, ExitStatus::Exited(5));
-    assert_eq!(world.sh("cat").await.status, ExitStatus::Exited(0), "no input is an empty one");
+    let launch = Launch {
+        stdin: Some(input),
+        ..world.shell("exit 5")
+    };
+    assert_eq!(
+        run(launch, None, &quiet).await.unwrap().status,
+        ExitStatus::Exited(5)
+    );
+    assert_eq!(
+        world.sh("cat").await.status,
+        ExitStatus::Exited(0),
+        "no input is an empty one"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -339,7 +410,9 @@ async fn many_launches_at_once_keep_their_own_ends() {
         set.spawn(async move {
             for round in 0..25 {
                 let code = worker * 25 + round;
-                let exit = world.sh(&format!("(setsid sleep 0.0{worker} &); echo {code}; exit {code}")).await;
+                let exit = world
+                    .sh(&format!("(setsid sleep 0.0{worker} &); echo {code}; exit {code}"))
+                    .await;
                 assert_eq!(exit.status, ExitStatus::Exited(code));
                 assert_eq!(exit.stdout.text(), format!("{code}\n"));
                 assert_eq!(exit.survivors, []);

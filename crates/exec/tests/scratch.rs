@@ -19,7 +19,10 @@ fn only_this_user_can_enter() {
     for dir in [scratch.path(), scratch.work(), scratch.home(), scratch.tmp()] {
         assert_eq!(dir.metadata().unwrap().mode() & 0o777, 0o700, "{}", dir.display());
     }
-    assert_eq!(scratch.contained("work/a.txt").unwrap(), scratch.work().join("a.txt"));
+    assert_eq!(
+        scratch.contained("work/a.txt").unwrap(),
+        scratch.work().join("a.txt")
+    );
     assert!(scratch.contained("../other").is_err());
 }
 
@@ -83,29 +86,59 @@ fn only_scratches_of_dead_owners_are_swept() {
     let marker = fs::read_to_string(alive.path().join(MARKER)).unwrap();
     let started = marker.lines().find(|line| line.starts_with("started=")).unwrap();
     // Same number, another start: the process that owned it is gone.
-    make(root.path(), "everdict-reused", Some(&marker.replace(started, "started=1")));
-    make(root.path(), "everdict-other-boot", Some(&marker.replace("boot=", "boot=0")));
+    make(
+        root.path(),
+        "everdict-reused",
+        Some(&marker.replace(started, "started=1")),
+    );
+    make(
+        root.path(),
+        "everdict-other-boot",
+        Some(&marker.replace("boot=", "boot=0")),
+    );
     make(root.path(), "everdict-no-marker", None);
-    make(root.path(), "everdict-nonsense", Some("pid=-1\nstarted=x\nboot=\n"));
-    make(root.path(), "somebody-elses", Some(&marker.replace(started, "started=1")));
+    make(
+        root.path(),
+        "everdict-nonsense",
+        Some("pid=-1\nstarted=x\nboot=\n"),
+    );
+    make(
+        root.path(),
+        "somebody-elses",
+        Some(&marker.replace(started, "started=1")),
+    );
     let away = tempfile::tempdir().unwrap();
     make(away.path(), "target", Some(&marker.replace(started, "started=1")));
     symlink(away.path().join("target"), root.path().join("everdict-link")).unwrap();
 
     let report = sweep_stale(root.path());
     let names = |paths: &[std::path::PathBuf]| {
-        let mut names: Vec<_> = paths.iter().map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect();
+        let mut names: Vec<_> = paths
+            .iter()
+            .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned())
+            .collect();
         names.sort();
         names
     };
     assert_eq!(names(&report.removed), ["everdict-other-boot", "everdict-reused"]);
-    assert_eq!(names(&report.unverified), ["everdict-link", "everdict-no-marker", "everdict-nonsense"]);
+    assert_eq!(
+        names(&report.unverified),
+        ["everdict-link", "everdict-no-marker", "everdict-nonsense"]
+    );
     assert_eq!(report.leftovers, []);
-    for kept in ["everdict-no-marker", "everdict-nonsense", "everdict-link", "somebody-elses"] {
+    for kept in [
+        "everdict-no-marker",
+        "everdict-nonsense",
+        "everdict-link",
+        "somebody-elses",
+    ] {
         assert!(root.path().join(kept).exists(), "{kept} was removed");
     }
     assert!(alive.path().exists() && away.path().join("target").exists());
-    assert_eq!(sweep_stale(&root.path().join("missing")), everdict_exec::SweepReport::default());
+    assert_eq!(
+        sweep_stale(&root.path().join("missing")),
+        everdict_exec::SweepReport::default()
+    );
 }
 
 #[cfg(target_os = "linux")]
@@ -116,23 +149,46 @@ fn what_a_killed_runner_left_running_goes_before_its_scratch() {
     let root = tempfile::tempdir().unwrap();
     let scratch = Scratch::create(root.path()).unwrap();
     let marker = fs::read_to_string(scratch.path().join(MARKER)).unwrap();
-    let value = |name: &str| marker.lines().find_map(|line| line.strip_prefix(name)).unwrap().to_owned();
+    let value = |name: &str| {
+        marker
+            .lines()
+            .find_map(|line| line.strip_prefix(name))
+            .unwrap()
+            .to_owned()
+    };
     // As this process would be after its end: same number, another start.
     let (dead, alive) = ("d".repeat(32), "a".repeat(32));
-    let stale = marker.replace(&value("started="), "1").replace(&value("instance="), &dead);
+    let stale = marker
+        .replace(&value("started="), "1")
+        .replace(&value("instance="), &dead);
     make(root.path(), "everdict-stale", Some(&stale));
     #[expect(clippy::disallowed_methods, reason = "stands for a child of another process")]
     let sleeper = |mark: &str| {
         let mut command = std::process::Command::new("sleep");
-        command.arg("600").env("EVERDICT_LAUNCH_ID", format!("{mark}.7")).process_group(0).spawn().unwrap()
+        command
+            .arg("600")
+            .env("EVERDICT_LAUNCH_ID", format!("{mark}.7"))
+            .process_group(0)
+            .spawn()
+            .unwrap()
     };
     let (mut left, mut other) = (sleeper(&dead), sleeper(&alive));
 
     let report = sweep_stale(root.path());
-    assert_eq!(report.killed.iter().map(|process| process.pid).collect::<Vec<_>>(), [i32::try_from(left.id()).unwrap()]);
+    assert_eq!(
+        report
+            .killed
+            .iter()
+            .map(|process| process.pid)
+            .collect::<Vec<_>>(),
+        [i32::try_from(left.id()).unwrap()]
+    );
     assert_eq!(report.removed, [root.path().join("everdict-stale")]);
     assert!(!left.wait().unwrap().success());
-    assert!(other.try_wait().unwrap().is_none(), "a process of somebody else was killed");
+    assert!(
+        other.try_wait().unwrap().is_none(),
+        "a process of somebody else was killed"
+    );
     other.kill().unwrap();
     other.wait().unwrap();
 }

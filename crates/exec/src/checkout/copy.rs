@@ -15,15 +15,25 @@ const MAX_DEPTH: usize = 200;
 /// Blocking.
 pub(super) fn copy_tree(from: &Path, to: &Path) -> Result<Vec<String>, Fault> {
     if !from.is_absolute() {
-        return Err(Fault::bad_request(format!("failed to copy `{}`: the path must be absolute", from.display())));
+        return Err(Fault::bad_request(format!(
+            "failed to copy `{}`: the path must be absolute",
+            from.display()
+        )));
     }
     let real = from.canonicalize().map_err(|error| {
         Fault::bad_request(format!("failed to open source path `{}`", from.display())).caused_by(error)
     })?;
     if !real.is_dir() {
-        return Err(Fault::bad_request(format!("failed to copy `{}`: not a directory", from.display())));
+        return Err(Fault::bad_request(format!(
+            "failed to copy `{}`: not a directory",
+            from.display()
+        )));
     }
-    let mut copy = Copy { from: &real, to, left_out: Vec::new() };
+    let mut copy = Copy {
+        from: &real,
+        to,
+        left_out: Vec::new(),
+    };
     copy.dir(Path::new(""), 0).map_err(|(path, error)| {
         let words = format!("failed to copy `{}`", real.join(path).display());
         Fault::new(ErrorCode::DriverProvisionFailed, words).caused_by(error)
@@ -84,10 +94,16 @@ impl Copy<'_> {
 
     fn link(&mut self, rel: &Path, source: &Path, target: &Path) -> io::Result<()> {
         let points_to = fs::read_link(source)?;
-        let really_inside = source.canonicalize().map_or(true, |real| real.starts_with(self.from));
+        let really_inside = source
+            .canonicalize()
+            .map_or(true, |real| real.starts_with(self.from));
         let inside = if points_to.is_absolute() {
             // Into the copy, or the agent would write to the member's tree.
-            points_to.strip_prefix(self.from).ok().filter(|rest| lexically_inside(rest)).map(|rest| self.to.join(rest))
+            points_to
+                .strip_prefix(self.from)
+                .ok()
+                .filter(|rest| lexically_inside(rest))
+                .map(|rest| self.to.join(rest))
         } else {
             let from_top = rel.parent().unwrap_or(Path::new("")).join(&points_to);
             lexically_inside(&from_top).then_some(points_to)
@@ -109,7 +125,10 @@ impl Copy<'_> {
 fn copy_file(source: &Path, target: &Path) -> io::Result<()> {
     fs::copy(source, target)?;
     // Build tools compare times; a target they can't be set on (read-only mode) keeps its own.
-    if let (Ok(modified), Ok(file)) = (fs::metadata(source)?.modified(), fs::OpenOptions::new().append(true).open(target)) {
+    if let (Ok(modified), Ok(file)) = (
+        fs::metadata(source)?.modified(),
+        fs::OpenOptions::new().append(true).open(target),
+    ) {
         file.set_times(fs::FileTimes::new().set_modified(modified))?;
     }
     Ok(())

@@ -16,7 +16,10 @@ const PART: &[u8] = b"diff --git ";
 const COMPLAINT_CHARS: usize = 2000;
 
 /// Lists of changed files and complaints; a tree with more than 8 MiB of changed names gets a fault, not a short list.
-const LIST_CAPTURE: CaptureLimits = CaptureLimits { head: 8 << 20, tail: 0 };
+const LIST_CAPTURE: CaptureLimits = CaptureLimits {
+    head: 8 << 20,
+    tail: 0,
+};
 
 /// Everything that a repository's configuration may change about a patch is set here.
 const PATCH_ARGS: [&str; 14] = [
@@ -95,18 +98,30 @@ pub async fn diff_since(request: DiffRequest<'_>, cancel: &CancellationToken) ->
     let baseline = request.baseline;
     if copy_index(&baseline.index, &index.path).is_err() {
         let _ = fs::remove_file(&index.path);
-        git.run("read the baseline", &["read-tree", &baseline.tree]).await?;
+        git.run("read the baseline", &["read-tree", &baseline.tree])
+            .await?;
     }
     let mut incomplete = add_all(&git).await?;
     let names = changed_names(&git, &baseline.tree).await?;
-    let changed_files: Vec<String> = names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+    let changed_files: Vec<String> = names
+        .iter()
+        .map(|name| String::from_utf8_lossy(name).into_owned())
+        .collect();
     let (diff, cut) = if names.is_empty() {
         (String::new(), None)
     } else {
-        Patch { git: &git, request, names: &names, incomplete: &mut incomplete }.make().await?
+        Patch {
+            git: &git,
+            request,
+            names: &names,
+            incomplete: &mut incomplete,
+        }
+        .make()
+        .await?
     };
     let final_head_sha = plain.head().await?;
-    let agent_commits = count_commits(&plain, &baseline.head, final_head_sha.as_deref(), &mut incomplete).await?;
+    let agent_commits =
+        count_commits(&plain, &baseline.head, final_head_sha.as_deref(), &mut incomplete).await?;
     Ok(RepoDiff {
         diff,
         changed_files,
@@ -125,7 +140,11 @@ struct OwnIndex {
 
 impl OwnIndex {
     fn of(dir: &Path) -> Self {
-        Self { path: dir.join(".git").join(format!("everdict-index-{}", uuid::Uuid::new_v4().simple())) }
+        Self {
+            path: dir
+                .join(".git")
+                .join(format!("everdict-index-{}", uuid::Uuid::new_v4().simple())),
+        }
     }
 }
 
@@ -138,7 +157,9 @@ impl Drop for OwnIndex {
 /// Takes the tree into the index. One unreadable file must not hide all other changes.
 async fn add_all(git: &Git<'_>) -> Result<Vec<String>, Fault> {
     let step = "take in the changed files";
-    let (status, _, stderr) = git.launch(step, &["add", "--all", "--ignore-errors"], LIST_CAPTURE, None).await?;
+    let (status, _, stderr) = git
+        .launch(step, &["add", "--all", "--ignore-errors"], LIST_CAPTURE, None)
+        .await?;
     let complaint = stderr.tail(COMPLAINT_CHARS).trim().to_owned();
     match status {
         ExitStatus::Exited(0) if !complaint.contains("embedded git repository") => Ok(Vec::new()),
@@ -152,14 +173,35 @@ async fn add_all(git: &Git<'_>) -> Result<Vec<String>, Fault> {
 
 async fn changed_names(git: &Git<'_>, tree: &str) -> Result<Vec<Vec<u8>>, Fault> {
     let step = "list the changed files";
-    let args = ["diff", "--cached", "--name-only", "--no-renames", "--no-relative", "-z", "-O/dev/null", tree];
+    let args = [
+        "diff",
+        "--cached",
+        "--name-only",
+        "--no-renames",
+        "--no-relative",
+        "-z",
+        "-O/dev/null",
+        tree,
+    ];
     let (status, stdout, stderr) = git.launch(step, &args, LIST_CAPTURE, None).await?;
     if status != ExitStatus::Exited(0) || stdout.bytes_left_out > 0 {
         let words = stderr.tail(COMPLAINT_CHARS);
-        let words = if stdout.bytes_left_out > 0 { "there are too many" } else { words.trim() };
-        return Err(Fault::new(ErrorCode::DriverSnapshotFailed, format!("failed to {step}: {words}")));
+        let words = if stdout.bytes_left_out > 0 {
+            "there are too many"
+        } else {
+            words.trim()
+        };
+        return Err(Fault::new(
+            ErrorCode::DriverSnapshotFailed,
+            format!("failed to {step}: {words}"),
+        ));
     }
-    Ok(stdout.head.split(|byte| *byte == 0).filter(|name| !name.is_empty()).map(<[u8]>::to_vec).collect())
+    Ok(stdout
+        .head
+        .split(|byte| *byte == 0)
+        .filter(|name| !name.is_empty())
+        .map(<[u8]>::to_vec)
+        .collect())
 }
 
 async fn count_commits(
@@ -168,9 +210,13 @@ async fn count_commits(
     head: Option<&str>,
     incomplete: &mut Vec<String>,
 ) -> Result<u32, Fault> {
-    let Some(head) = head.filter(|head| *head != base) else { return Ok(0) };
+    let Some(head) = head.filter(|head| *head != base) else {
+        return Ok(0);
+    };
     let range = format!("{base}..{head}");
-    let counted = git.attempt("count the commits", &["rev-list", "--count", &range]).await?;
+    let counted = git
+        .attempt("count the commits", &["rev-list", "--count", &range])
+        .await?;
     match counted.map(|out| out.text().trim().parse()) {
         Ok(Ok(count)) => Ok(count),
         Ok(Err(_)) => Ok(0),
@@ -206,7 +252,11 @@ impl Patch<'_> {
         for (at, part) in parts.iter().enumerate() {
             match std::str::from_utf8(part) {
                 Ok(text) => diff.push_str(text),
-                Err(_) => diff.push_str(&self.as_binary(self.names.get(at).filter(|_| aligned), part).await?),
+                Err(_) => diff.push_str(
+                    &self
+                        .as_binary(self.names.get(at).filter(|_| aligned), part)
+                        .await?,
+                ),
             }
         }
         let cut = is_cut.then(|| self.describe_cut(&mut diff, parts.len(), whole.total_bytes()));
@@ -215,8 +265,10 @@ impl Patch<'_> {
 
     async fn patch(&self, args: &[&str], max: usize) -> Result<Captured, Fault> {
         let step = "make the patch";
-        let (status, stdout, stderr) =
-            self.git.launch(step, args, CaptureLimits { head: max, tail: 0 }, None).await?;
+        let (status, stdout, stderr) = self
+            .git
+            .launch(step, args, CaptureLimits { head: max, tail: 0 }, None)
+            .await?;
         if status == ExitStatus::Exited(0) {
             return Ok(stdout);
         }
@@ -247,20 +299,29 @@ impl Patch<'_> {
         }
         let text = String::from_utf8_lossy(part).into_owned();
         let header = text.lines().next().unwrap_or_default();
-        self.incomplete.push(format!("not UTF-8, so this part does not apply: {header}"));
+        self.incomplete
+            .push(format!("not UTF-8, so this part does not apply: {header}"));
         Ok(text)
     }
 
     fn describe_cut(&self, diff: &mut String, kept: usize, total_bytes: u64) -> DiffCut {
         let kept_bytes = diff.len() as u64;
-        let left_out: Vec<String> =
-            self.names.iter().skip(kept).map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+        let left_out: Vec<String> = self
+            .names
+            .iter()
+            .skip(kept)
+            .map(|name| String::from_utf8_lossy(name).into_owned())
+            .collect();
         // Between two parts `git apply` skips what it doesn't know, so the note does no harm there.
         diff.push_str(&format!(
             "# everdict: the patch has {total_bytes} bytes; {kept_bytes} are kept, {} files are left out\n",
             left_out.len()
         ));
-        DiffCut { total_bytes, kept_bytes, left_out }
+        DiffCut {
+            total_bytes,
+            kept_bytes,
+            left_out,
+        }
     }
 }
 
@@ -277,7 +338,12 @@ fn parts(patch: &[u8]) -> Vec<&[u8]> {
         at += line.len();
     }
     let ends = starts.iter().skip(1).copied().chain([patch.len()]);
-    starts.iter().copied().zip(ends).map(|(start, end)| &patch[start..end]).collect()
+    starts
+        .iter()
+        .copied()
+        .zip(ends)
+        .map(|(start, end)| &patch[start..end])
+        .collect()
 }
 
 #[cfg(test)]

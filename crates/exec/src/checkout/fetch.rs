@@ -28,7 +28,11 @@ const NO_ACCESS: [&str; 9] = [
 ];
 
 /// What git says when the address is wrong.
-const NO_REPOSITORY: [&str; 3] = ["does not appear to be a git repository", "not a git repository", "transport '"];
+const NO_REPOSITORY: [&str; 3] = [
+    "does not appear to be a git repository",
+    "not a git repository",
+    "transport '",
+];
 
 /// Gets one commit of a remote repository and checks it out.
 pub(super) struct Fetch<'a> {
@@ -46,14 +50,24 @@ impl Fetch<'_> {
     pub(super) async fn run(&self) -> Result<(), Fault> {
         check(self.url, self.git_ref)?;
         let step = format!("fetch `{}` from {}", self.git_ref, public(self.url));
-        let shallow = ["fetch", "--quiet", "--no-tags", "--depth", "1", self.url, self.git_ref];
+        let shallow = [
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            "--depth",
+            "1",
+            self.url,
+            self.git_ref,
+        ];
         let target = match self.git.attempt(&step, &shallow).await? {
             Ok(_) => "FETCH_HEAD".to_owned(),
             Err(failed) if self.worth_all_of_it(&failed) => self.fetch_all(&step).await?,
             Err(failed) => return Err(self.fault(&step, failed)),
         };
         let step = format!("check out `{}`", self.git_ref);
-        self.local.run(&step, &["checkout", "--quiet", "--detach", &target]).await?;
+        self.local
+            .run(&step, &["checkout", "--quiet", "--detach", &target])
+            .await?;
         Ok(())
     }
 
@@ -71,11 +85,17 @@ impl Fetch<'_> {
         }
         for prefix in ["refs/remotes/origin/", "refs/tags/", ""] {
             let name = format!("{prefix}{}^{{commit}}", self.git_ref);
-            if let Ok(id) = self.local.attempt(step, &["rev-parse", "--verify", "--quiet", &name]).await? {
+            if let Ok(id) = self
+                .local
+                .attempt(step, &["rev-parse", "--verify", "--quiet", &name])
+                .await?
+            {
                 return Ok(id.text().trim().to_owned());
             }
         }
-        Err(Fault::bad_request(format!("failed to {step}: no branch or tag leads to it")))
+        Err(Fault::bad_request(format!(
+            "failed to {step}: no branch or tag leads to it"
+        )))
     }
 
     fn fault(&self, step: &str, mut failed: Failed) -> Fault {
@@ -108,21 +128,30 @@ fn check(url: &str, git_ref: &str) -> Result<(), Fault> {
     let odd = |text: &str| text.is_empty() || text.starts_with('-') || text.chars().any(char::is_control);
     let helper = |(name, _): (&str, &str)| name.bytes().all(|byte| byte.is_ascii_alphanumeric());
     if odd(url) || url.split_once("::").is_some_and(helper) {
-        return Err(Fault::bad_request(format!("failed to use `{}` as a repository: not a git address", public(url))));
+        return Err(Fault::bad_request(format!(
+            "failed to use `{}` as a repository: not a git address",
+            public(url)
+        )));
     }
     if odd(git_ref) || git_ref.contains([' ', ':', '+', '*', '?', '[', '\\', '^', '~']) {
-        return Err(Fault::bad_request(format!("failed to use `{git_ref}` as a ref: not a branch, tag or commit")));
+        return Err(Fault::bad_request(format!(
+            "failed to use `{git_ref}` as a ref: not a branch, tag or commit"
+        )));
     }
     Ok(())
 }
 
 /// The address without a name and password that may stand in it.
 pub(super) fn public(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return url.to_owned();
+    };
     let host_ends = rest.find('/').unwrap_or(rest.len());
     match rest[..host_ends].rfind('@') {
         // An SSH user is part of the address, not a secret.
-        Some(at) if !scheme.contains("ssh") || rest[..at].contains(':') => format!("{scheme}://{}", &rest[at + 1..]),
+        Some(at) if !scheme.contains("ssh") || rest[..at].contains(':') => {
+            format!("{scheme}://{}", &rest[at + 1..])
+        }
         _ => url.to_owned(),
     }
 }
@@ -145,10 +174,24 @@ mod tests {
         for url in ["--upload-pack=evil", "ext::sh -c evil", "", "a\nb"] {
             assert!(check(url, "main").is_err(), "{url:?}");
         }
-        for git_ref in ["-f", "main:refs/heads/x", "+main", "refs/heads/*", "", "a b", "main~1"] {
+        for git_ref in [
+            "-f",
+            "main:refs/heads/x",
+            "+main",
+            "refs/heads/*",
+            "",
+            "a b",
+            "main~1",
+        ] {
             assert!(check("https://host/x", git_ref).is_err(), "{git_ref:?}");
         }
-        for url in ["https://host/x.git", "http://[::1]:80/x", "git@host:team/x.git", "file:///srv/x", "/srv/x"] {
+        for url in [
+            "https://host/x.git",
+            "http://[::1]:80/x",
+            "git@host:team/x.git",
+            "file:///srv/x",
+            "/srv/x",
+        ] {
             assert!(check(url, "release/1.2").is_ok(), "{url:?}");
         }
     }

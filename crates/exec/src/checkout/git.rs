@@ -16,7 +16,10 @@ const GIT_TIMEOUT: Duration = Duration::from_secs(1800);
 const GIT_GRACE: Duration = Duration::from_secs(3);
 
 /// Git's answers are names and hashes; lists of changed files are the longest.
-const GIT_CAPTURE: CaptureLimits = CaptureLimits { head: 8 << 20, tail: 64 << 10 };
+const GIT_CAPTURE: CaptureLimits = CaptureLimits {
+    head: 8 << 20,
+    tail: 64 << 10,
+};
 
 /// How much of git's complaint goes into a fault.
 const COMPLAINT_CHARS: usize = 2000;
@@ -85,10 +88,20 @@ impl<'a> Git<'a> {
         }
         // Named, so that git never looks for a repository further up, nor where the repository's own settings point.
         env.set("GIT_DIR", dir.join(".git")).set("GIT_WORK_TREE", dir);
-        for name in ["GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "LANGUAGE"] {
+        for name in [
+            "GIT_INDEX_FILE",
+            "GIT_OBJECT_DIRECTORY",
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+            "LANGUAGE",
+        ] {
             env.unset(name);
         }
-        let git = Self { dir, env, code, cancel };
+        let git = Self {
+            dir,
+            env,
+            code,
+            cancel,
+        };
         git.with_settings(&[])
     }
 
@@ -107,7 +120,9 @@ impl<'a> Git<'a> {
 
     /// Runs git; a code other than 0 is a fault that names the step.
     pub(super) async fn run(&self, step: &str, args: &[&str]) -> Result<Captured, Fault> {
-        self.attempt(step, args).await?.map_err(|failed| self.fault(step, &failed))
+        self.attempt(step, args)
+            .await?
+            .map_err(|failed| self.fault(step, &failed))
     }
 
     /// [`Git::run`] for a short answer.
@@ -121,7 +136,10 @@ impl<'a> Git<'a> {
         if status == ExitStatus::Exited(0) {
             return Ok(Ok(stdout));
         }
-        Ok(Err(Failed { complaint: stderr.tail(COMPLAINT_CHARS).trim().to_owned(), status }))
+        Ok(Err(Failed {
+            complaint: stderr.tail(COMPLAINT_CHARS).trim().to_owned(),
+            status,
+        }))
     }
 
     /// Runs git, and gives out both streams whatever its code. Being stopped is a fault.
@@ -132,7 +150,9 @@ impl<'a> Git<'a> {
         capture: CaptureLimits,
         sink: Option<Arc<dyn OutputSink>>,
     ) -> Result<(ExitStatus, Captured, Captured), Fault> {
-        let argv = std::iter::once("git").chain(args.iter().copied()).map(OsString::from);
+        let argv = std::iter::once("git")
+            .chain(args.iter().copied())
+            .map(OsString::from);
         let launch = Launch {
             timeout: Some(GIT_TIMEOUT),
             grace: GIT_GRACE,
@@ -146,7 +166,10 @@ impl<'a> Git<'a> {
             ExitStatus::Cancelled => Err(Fault::cancelled(format!("cancelled while trying to {step}"))),
             ExitStatus::TimedOut => {
                 let limit = GIT_TIMEOUT.as_secs();
-                Err(Fault::new(self.code, format!("failed to {step}: git took longer than {limit} s")))
+                Err(Fault::new(
+                    self.code,
+                    format!("failed to {step}: git took longer than {limit} s"),
+                ))
             }
             status => Ok((status, exit.stdout, exit.stderr)),
         }
@@ -162,7 +185,11 @@ impl<'a> Git<'a> {
             ExitStatus::Exited(exit) => format!("git exited with {exit}"),
             other => format!("git ended with {other:?}"),
         };
-        let words = if failed.complaint.is_empty() { how } else { format!("{how}: {}", failed.complaint) };
+        let words = if failed.complaint.is_empty() {
+            how
+        } else {
+            format!("{how}: {}", failed.complaint)
+        };
         Fault::new(code, format!("failed to {step}: {words}")).with_log_tail(failed.complaint.clone())
     }
 
@@ -177,7 +204,12 @@ impl<'a> Git<'a> {
     }
 
     fn copy(&self) -> Self {
-        Self { dir: self.dir, env: self.env.clone(), code: self.code, cancel: self.cancel }
+        Self {
+            dir: self.dir,
+            env: self.env.clone(),
+            code: self.code,
+            cancel: self.cancel,
+        }
     }
 
     /// Puts `first` and the fixed settings into the environment, which outranks the repository's own configuration.
@@ -207,7 +239,9 @@ pub(super) fn init(dir: &Path, origin: Option<&str>) -> std::io::Result<()> {
     config.push_str(&format!("[user]\n\tname = {NAME}\n\temail = {EMAIL}\n"));
     if let Some(url) = origin {
         let url = url.replace('\\', "\\\\").replace('"', "\\\"");
-        config.push_str(&format!("[remote \"origin\"]\n\turl = \"{url}\"\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n"));
+        config.push_str(&format!(
+            "[remote \"origin\"]\n\turl = \"{url}\"\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n"
+        ));
     }
     fs::write(git_dir.join("config"), config)?;
     // Last, because it is what makes the directory a repository.
@@ -217,7 +251,9 @@ pub(super) fn init(dir: &Path, origin: Option<&str>) -> std::io::Result<()> {
 fn head_from_files(git_dir: &Path) -> Option<String> {
     let head = fs::read_to_string(git_dir.join("HEAD")).ok()?;
     let id = match head.trim().strip_prefix("ref: ") {
-        Some(name) if name.starts_with("refs/") && !name.contains("..") => fs::read_to_string(git_dir.join(name)).ok()?,
+        Some(name) if name.starts_with("refs/") && !name.contains("..") => {
+            fs::read_to_string(git_dir.join(name)).ok()?
+        }
         Some(_) => return None,
         None => head,
     };

@@ -23,7 +23,10 @@ const SETUP_GRACE: Duration = Duration::from_secs(5);
 const SETUP_TAIL_CHARS: usize = 2000;
 
 /// Setup output is for the live log; only its end is needed here.
-const SETUP_CAPTURE: CaptureLimits = CaptureLimits { head: 0, tail: 64 << 10 };
+const SETUP_CAPTURE: CaptureLimits = CaptureLimits {
+    head: 0,
+    tail: 64 << 10,
+};
 
 /// A tree to make.
 #[derive(Debug, Clone, Copy)]
@@ -59,7 +62,9 @@ pub async fn seed(
             commit_all(&git, request.dir).await?;
             true
         }
-        RepoSource::Git { git: url, git_ref, .. } => {
+        RepoSource::Git {
+            git: url, git_ref, ..
+        } => {
             clone(&git, request, url, git_ref).await?;
             true
         }
@@ -73,7 +78,11 @@ pub async fn seed(
     let index = baseline_index(request.dir);
     keep_index(request.dir, &index).map_err(|error| provision("keep the seed's index").caused_by(error))?;
     // Only a tree that equals its commit may be compared with the commit itself.
-    let tree = if committed && request.setup.is_empty() { head.clone() } else { write_tree(&git, &index).await? };
+    let tree = if committed && request.setup.is_empty() {
+        head.clone()
+    } else {
+        write_tree(&git, &index).await?
+    };
     Ok(Baseline { head, tree, index })
 }
 
@@ -83,19 +92,28 @@ fn provision(step: &str) -> Fault {
 
 fn write_files(dir: &Path, files: &BTreeMap<String, String>) -> Result<(), Fault> {
     for (name, content) in files {
-        if Path::new(name).components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git")) {
-            return Err(Fault::bad_request(format!("failed to write `{name}`: a source must not bring a .git of its own")));
+        if Path::new(name)
+            .components()
+            .any(|part| part.as_os_str().eq_ignore_ascii_case(".git"))
+        {
+            return Err(Fault::bad_request(format!(
+                "failed to write `{name}`: a source must not bring a .git of its own"
+            )));
         }
         let path = contained_in(dir, name)?;
         let parent = path.parent().unwrap_or(dir);
         let written = fs::create_dir_all(parent).and_then(|()| fs::write(&path, content));
-        written.map_err(|error| match error.kind() {
-            io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory | io::ErrorKind::AlreadyExists => {
-                Fault::bad_request(format!("failed to write `{name}`: another file of the source is in its way"))
+        written.map_err(|error| {
+            match error.kind() {
+                io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory | io::ErrorKind::AlreadyExists => {
+                    Fault::bad_request(format!(
+                        "failed to write `{name}`: another file of the source is in its way"
+                    ))
+                }
+                _ => provision(&format!("write `{name}`")),
             }
-            _ => provision(&format!("write `{name}`")),
-        }
-        .caused_by(error))?;
+            .caused_by(error)
+        })?;
     }
     Ok(())
 }
@@ -103,7 +121,14 @@ fn write_files(dir: &Path, files: &BTreeMap<String, String>) -> Result<(), Fault
 async fn commit_all(git: &Git<'_>, dir: &Path) -> Result<(), Fault> {
     git::init(dir, None).map_err(|error| provision("make a repository").caused_by(error))?;
     git.run("add the seed's files", &["add", "--all"]).await?;
-    let commit = ["commit", "--quiet", "--no-verify", "--allow-empty", "--message", "seed"];
+    let commit = [
+        "commit",
+        "--quiet",
+        "--no-verify",
+        "--allow-empty",
+        "--message",
+        "seed",
+    ];
     git.run("commit the seed", &commit).await?;
     Ok(())
 }
@@ -113,7 +138,15 @@ async fn clone(git: &Git<'_>, request: SeedRequest<'_>, url: &str, git_ref: &str
     git::init(request.dir, Some(&origin)).map_err(|error| provision("make a repository").caused_by(error))?;
     let token = request.token.map(SecretText::expose);
     let with_token = token.map(|token| git.with_token(token));
-    Fetch { git: with_token.as_ref().unwrap_or(git), local: git, url, git_ref, token }.run().await
+    Fetch {
+        git: with_token.as_ref().unwrap_or(git),
+        local: git,
+        url,
+        git_ref,
+        token,
+    }
+    .run()
+    .await
 }
 
 /// Returns whether the tree equals a commit.
@@ -139,7 +172,18 @@ async fn copy_path(
             return Ok(false);
         }
         git.run("add the seed's files", &["add", "--all"]).await?;
-        git.run("commit the seed", &["commit", "--quiet", "--no-verify", "--allow-empty", "--message", "seed"]).await?;
+        git.run(
+            "commit the seed",
+            &[
+                "commit",
+                "--quiet",
+                "--no-verify",
+                "--allow-empty",
+                "--message",
+                "seed",
+            ],
+        )
+        .await?;
         return Ok(true);
     }
     commit_all(git, request.dir).await?;
@@ -159,8 +203,14 @@ async fn set_up(
         capture: SETUP_CAPTURE,
         ..Launch::shell(command, request.dir, request.env.clone())
     };
-    let step = format!("set up the tree (command {} of {}, `{command}`)", at + 1, request.setup.len());
-    let exit = run(launch, sink, cancel).await.map_err(|error| provision(&step).caused_by(error))?;
+    let step = format!(
+        "set up the tree (command {} of {}, `{command}`)",
+        at + 1,
+        request.setup.len()
+    );
+    let exit = run(launch, sink, cancel)
+        .await
+        .map_err(|error| provision(&step).caused_by(error))?;
     let how = match exit.status {
         ExitStatus::Exited(0) => return Ok(()),
         ExitStatus::Cancelled => return Err(Fault::cancelled(format!("cancelled while trying to {step}"))),
@@ -173,8 +223,14 @@ async fn set_up(
         tail = exit.stdout.tail(SETUP_TAIL_CHARS);
     }
     let tail = tail.trim();
-    let words = if tail.is_empty() { how } else { format!("{how}: {tail}") };
-    Err(provision(&format!("{step}: {words}")).with_log_tail(tail).at_stage(FailureStage::Install))
+    let words = if tail.is_empty() {
+        how
+    } else {
+        format!("{how}: {tail}")
+    };
+    Err(provision(&format!("{step}: {words}"))
+        .with_log_tail(tail)
+        .at_stage(FailureStage::Install))
 }
 
 /// Keeps the tree's index, if there is one: a commit without files has none.

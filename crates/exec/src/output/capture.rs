@@ -13,7 +13,10 @@ pub struct CaptureLimits {
 impl Default for CaptureLimits {
     /// 1 MiB + 7 MiB: the start tells what was run, the end tells how it ended, and 8 MiB is what a log page can show.
     fn default() -> Self {
-        Self { head: 1 << 20, tail: 7 << 20 }
+        Self {
+            head: 1 << 20,
+            tail: 7 << 20,
+        }
     }
 }
 
@@ -52,7 +55,11 @@ impl Captured {
     /// The last `chars` characters of what was kept, without the note about a gap.
     #[must_use]
     pub fn tail(&self, chars: usize) -> String {
-        let bytes = if self.bytes_left_out == 0 { self.joined() } else { Cow::Borrowed(self.tail.as_slice()) };
+        let bytes = if self.bytes_left_out == 0 {
+            self.joined()
+        } else {
+            Cow::Borrowed(self.tail.as_slice())
+        };
         // Four bytes are the longest character, so this many bytes always hold enough of them.
         let from = bytes.len().saturating_sub(chars.saturating_mul(4));
         let text = String::from_utf8_lossy(&bytes[from..]);
@@ -61,7 +68,11 @@ impl Captured {
     }
 
     fn joined(&self) -> Cow<'_, [u8]> {
-        if self.tail.is_empty() { Cow::Borrowed(&self.head) } else { Cow::Owned([&*self.head, &*self.tail].concat()) }
+        if self.tail.is_empty() {
+            Cow::Borrowed(&self.head)
+        } else {
+            Cow::Owned([&*self.head, &*self.tail].concat())
+        }
     }
 }
 
@@ -76,7 +87,12 @@ pub(crate) struct Capture {
 
 impl Capture {
     pub(crate) fn new(limits: CaptureLimits) -> Self {
-        Self { limits, head: Vec::new(), tail: VecDeque::new(), dropped: 0 }
+        Self {
+            limits,
+            head: Vec::new(),
+            tail: VecDeque::new(),
+            dropped: 0,
+        }
     }
 
     pub(crate) fn push(&mut self, bytes: &[u8]) {
@@ -90,7 +106,11 @@ impl Capture {
     }
 
     pub(crate) fn finish(self) -> Captured {
-        Captured { head: self.head, tail: self.tail.into(), bytes_left_out: self.dropped }
+        Captured {
+            head: self.head,
+            tail: self.tail.into(),
+            bytes_left_out: self.dropped,
+        }
     }
 }
 

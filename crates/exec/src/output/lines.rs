@@ -49,7 +49,11 @@ impl LineSplitter {
                 Err(error) => error,
             };
             let (valid, rest) = bytes.split_at(error.valid_up_to());
-            self.text(std::str::from_utf8(valid).expect("BUG: the prefix was just checked"), now, emit);
+            self.text(
+                std::str::from_utf8(valid).expect("BUG: the prefix was just checked"),
+                now,
+                emit,
+            );
             let Some(bad) = error.error_len() else {
                 self.undecoded.extend_from_slice(rest);
                 return;
@@ -83,7 +87,11 @@ impl LineSplitter {
                 self.end_line(emit);
             }
             let room = MAX_LINE_CHARS - self.chars;
-            let cut = if text.len() <= room { None } else { text.char_indices().nth(room).map(|(at, _)| at) };
+            let cut = if text.len() <= room {
+                None
+            } else {
+                text.char_indices().nth(room).map(|(at, _)| at)
+            };
             let (now, later) = text.split_at(cut.unwrap_or(text.len()));
             self.line.push_str(now);
             self.chars += now.chars().count();
@@ -92,7 +100,9 @@ impl LineSplitter {
     }
 
     fn redraw(&mut self, now: Instant, emit: &mut dyn FnMut(&str)) {
-        let due = self.last_redraw.is_none_or(|last| now.duration_since(last) >= REDRAW_EVERY);
+        let due = self
+            .last_redraw
+            .is_none_or(|last| now.duration_since(last) >= REDRAW_EVERY);
         if due && !self.line.is_empty() {
             self.last_redraw = Some(now);
             self.end_line(emit);
@@ -133,14 +143,20 @@ mod tests {
 
     #[test]
     fn invalid_bytes_and_nul_are_replaced_one_by_one() {
-        assert_eq!(split(&[b"a\xffb\0c\x9b\n", b"\xe6\x97"]), ["a\u{FFFD}b\u{FFFD}c\u{FFFD}", "\u{FFFD}"]);
+        assert_eq!(
+            split(&[b"a\xffb\0c\x9b\n", b"\xe6\x97"]),
+            ["a\u{FFFD}b\u{FFFD}c\u{FFFD}", "\u{FFFD}"]
+        );
     }
 
     #[test]
     fn a_long_line_arrives_in_pieces() {
         let long = "é".repeat(MAX_LINE_CHARS * 2 + 5);
         let lines = split(&[long.as_bytes(), b"\n"]);
-        assert_eq!(lines.iter().map(|l| l.chars().count()).collect::<Vec<_>>(), [MAX_LINE_CHARS, MAX_LINE_CHARS, 5]);
+        assert_eq!(
+            lines.iter().map(|l| l.chars().count()).collect::<Vec<_>>(),
+            [MAX_LINE_CHARS, MAX_LINE_CHARS, 5]
+        );
         let exact = "x".repeat(MAX_LINE_CHARS);
         assert_eq!(split(&[exact.as_bytes(), b"\n"]), [exact]);
     }
@@ -163,7 +179,11 @@ mod tests {
         let start = Instant::now();
         for tenth in 0..25u32 {
             let text = format!("{tenth}\r");
-            splitter.push(text.as_bytes(), start + tenth * Duration::from_millis(100), &mut |l| lines.push(l.to_owned()));
+            splitter.push(
+                text.as_bytes(),
+                start + tenth * Duration::from_millis(100),
+                &mut |l| lines.push(l.to_owned()),
+            );
         }
         assert_eq!(lines, ["0", "10", "20"]);
     }

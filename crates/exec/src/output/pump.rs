@@ -30,7 +30,13 @@ impl StreamPump {
         sink: Option<Arc<dyn OutputSink>>,
     ) -> io::Result<Self> {
         let source = Some(pipe::Receiver::from_owned_fd(source)?);
-        Ok(Self { stream, source, capture: Capture::new(limits), lines: LineSplitter::default(), sink })
+        Ok(Self {
+            stream,
+            source,
+            capture: Capture::new(limits),
+            lines: LineSplitter::default(),
+            sink,
+        })
     }
 
     /// Reads until the last writer is gone. Cancel safe: a byte that was read has been accepted.
@@ -43,7 +49,11 @@ impl StreamPump {
             match source.try_read(&mut buffer) {
                 Ok(0) => break,
                 Ok(read) => self.accept(&buffer[..read]),
-                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+                    ) => {}
                 Err(_) => break,
             }
         }
@@ -62,7 +72,8 @@ impl StreamPump {
         self.capture.push(bytes);
         if let Some(sink) = &self.sink {
             let stream = self.stream;
-            self.lines.push(bytes, Instant::now(), &mut |line| sink.line(stream, line));
+            self.lines
+                .push(bytes, Instant::now(), &mut |line| sink.line(stream, line));
         }
     }
 }

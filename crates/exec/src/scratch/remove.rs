@@ -30,7 +30,12 @@ impl fmt::Display for Leftover {
 
 /// Removes a directory tree. Works on descriptors, so that no link is followed even if one appears underway.
 pub(super) fn remove_tree(path: &Path) -> Vec<Leftover> {
-    let mut removal = Removal { device: None, top: path.to_owned(), hoisted: 0, leftovers: Vec::new() };
+    let mut removal = Removal {
+        device: None,
+        top: path.to_owned(),
+        hoisted: 0,
+        leftovers: Vec::new(),
+    };
     removal.run();
     removal.leftovers
 }
@@ -66,7 +71,8 @@ impl Removal {
         }
         if self.leftovers.is_empty() {
             let removed = rustix::fs::unlinkat(&dir, MARKER_FILE, AtFlags::empty());
-            if let Err(error) = ignore_missing(removed).and_then(|()| ignore_missing(rustix::fs::rmdir(&top))) {
+            if let Err(error) = ignore_missing(removed).and_then(|()| ignore_missing(rustix::fs::rmdir(&top)))
+            {
                 self.keep(&top, error);
             }
         }
@@ -76,10 +82,15 @@ impl Removal {
     fn empty(&mut self, top: BorrowedFd<'_>, dir: BorrowedFd<'_>, path: &Path, depth: usize) {
         // Names first: removing while reading may skip entries.
         let names: Vec<CString> = match Dir::read_from(dir) {
-            Ok(entries) => entries.filter_map(|entry| Some(entry.ok()?.file_name().to_owned())).collect(),
+            Ok(entries) => entries
+                .filter_map(|entry| Some(entry.ok()?.file_name().to_owned()))
+                .collect(),
             Err(error) => return self.keep(path, error),
         };
-        for name in names.iter().filter(|name| !matches!(name.to_bytes(), b"." | b"..")) {
+        for name in names
+            .iter()
+            .filter(|name| !matches!(name.to_bytes(), b"." | b".."))
+        {
             // The proof of whose directory this is goes last, so that a later sweep can finish what stops halfway.
             if path == self.top && name.to_bytes() == MARKER_FILE.as_bytes() {
                 continue;
@@ -128,7 +139,11 @@ impl Removal {
     fn keep(&mut self, path: &Path, error: Errno) {
         let path = path.to_owned();
         if !self.leftovers.iter().any(|known| known.path == path) {
-            let reason = if error == Errno::XDEV { "is a mount".to_owned() } else { std::io::Error::from(error).to_string() };
+            let reason = if error == Errno::XDEV {
+                "is a mount".to_owned()
+            } else {
+                std::io::Error::from(error).to_string()
+            };
             self.leftovers.push(Leftover { path, reason });
         }
     }
@@ -162,5 +177,9 @@ fn unlink(dir: BorrowedFd<'_>, name: &CStr, flags: AtFlags) -> Result<(), Errno>
 }
 
 fn ignore_missing(result: Result<(), Errno>) -> Result<(), Errno> {
-    if result == Err(Errno::NOENT) { Ok(()) } else { result }
+    if result == Err(Errno::NOENT) {
+        Ok(())
+    } else {
+        result
+    }
 }

@@ -31,9 +31,15 @@ pub struct SweepReport {
 #[must_use]
 pub fn sweep_stale(root: &Path) -> SweepReport {
     let mut report = SweepReport::default();
-    let Ok(entries) = fs::read_dir(root) else { return report };
+    let Ok(entries) = fs::read_dir(root) else {
+        return report;
+    };
     for entry in entries.flatten() {
-        if !entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX)) {
+        if !entry
+            .file_name()
+            .to_str()
+            .is_some_and(|name| name.starts_with(PREFIX))
+        {
             continue;
         }
         let path = entry.path();
@@ -41,7 +47,9 @@ pub fn sweep_stale(root: &Path) -> SweepReport {
             Owner::Alive => {}
             Owner::Unknown => report.unverified.push(path),
             Owner::Dead { instance } => {
-                report.killed.extend(instance.as_deref().map(kill_instance).unwrap_or_default());
+                report
+                    .killed
+                    .extend(instance.as_deref().map(kill_instance).unwrap_or_default());
                 let leftovers = remove_tree(&path);
                 if leftovers.is_empty() {
                     report.removed.push(path);
@@ -59,7 +67,10 @@ pub(super) fn owner_text() -> String {
     let me = this_process();
     let started = me.started.map(|ticks| ticks.to_string()).unwrap_or_default();
     let (boot, instance) = (boot_id().unwrap_or_default(), REGISTRY.instance());
-    format!("pid={}\nstarted={started}\nboot={boot}\ninstance={instance}\n", me.pid)
+    format!(
+        "pid={}\nstarted={started}\nboot={boot}\ninstance={instance}\n",
+        me.pid
+    )
 }
 
 enum Owner {
@@ -74,16 +85,24 @@ enum Owner {
 fn owner_of(path: &Path) -> Owner {
     let ours = rustix::process::getuid().as_raw();
     let marker = path.join(MARKER_FILE);
-    let is_ours = path.symlink_metadata().is_ok_and(|meta| meta.is_dir() && meta.uid() == ours)
-        && marker.symlink_metadata().is_ok_and(|meta| meta.is_file() && meta.uid() == ours && meta.len() <= MAX_MARKER_BYTES);
+    let is_ours = path
+        .symlink_metadata()
+        .is_ok_and(|meta| meta.is_dir() && meta.uid() == ours)
+        && marker
+            .symlink_metadata()
+            .is_ok_and(|meta| meta.is_file() && meta.uid() == ours && meta.len() <= MAX_MARKER_BYTES);
     if !is_ours {
         return Owner::Unknown;
     }
-    let Some(marker) = fs::read_to_string(&marker).ok().as_deref().and_then(parse) else { return Owner::Unknown };
+    let Some(marker) = fs::read_to_string(&marker).ok().as_deref().and_then(parse) else {
+        return Owner::Unknown;
+    };
     let same_boot = boot_id().is_none_or(|now| marker.boot == now);
     match (same_boot, is_alive(marker.owner)) {
         (true, true) => Owner::Alive,
-        (same_boot, _) => Owner::Dead { instance: marker.instance.filter(|_| same_boot) },
+        (same_boot, _) => Owner::Dead {
+            instance: marker.instance.filter(|_| same_boot),
+        },
     }
 }
 
@@ -94,9 +113,16 @@ struct Marker {
 }
 
 fn parse(text: &str) -> Option<Marker> {
-    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+    let field = |name: &str| {
+        text.lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
+    };
     let started = field("started")?;
-    let started = if started.is_empty() { None } else { Some(started.parse().ok()?) };
+    let started = if started.is_empty() {
+        None
+    } else {
+        Some(started.parse().ok()?)
+    };
     let pid = field("pid")?.parse().ok().filter(|pid| *pid > 0)?;
     // A short one could be the beginning of somebody else's.
     let is_instance = |text: &&str| text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());

@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 use std::process::Child;
-use std::sync::atomic::{AtomicU64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
 
 use super::ProcessId;
@@ -30,7 +30,9 @@ fn start_reaping(mode: u8) -> bool {
     #[cfg(target_os = "linux")]
     {
         let set = rustix::process::set_child_subreaper(Some(rustix::process::getpid())).is_ok();
-        REGISTRY.reaping.store(if set { mode } else { NOT_REAPING }, Ordering::Release);
+        REGISTRY
+            .reaping
+            .store(if set { mode } else { NOT_REAPING }, Ordering::Release);
         set
     }
     #[cfg(not(target_os = "linux"))]
@@ -89,7 +91,11 @@ impl Registry {
 
     /// The launch a marker names, if this process handed it out.
     pub(crate) fn launch_of(&self, marker: &str) -> Option<u64> {
-        marker.strip_prefix(&self.instance)?.strip_prefix('.')?.parse().ok()
+        marker
+            .strip_prefix(&self.instance)?
+            .strip_prefix('.')?
+            .parse()
+            .ok()
     }
 
     pub(crate) fn reaping(&self) -> Reaping {
@@ -129,7 +135,10 @@ impl Registry {
 
     /// Takes over a killed child whose launch was dropped before it could be reaped.
     pub(crate) fn abandon(&self, child: Child) {
-        self.abandoned.lock().unwrap_or_else(PoisonError::into_inner).push(child);
+        self.abandoned
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(child);
     }
 
     /// Reaps the abandoned that are dead by now.
@@ -140,6 +149,8 @@ impl Registry {
 
     pub(crate) fn is_abandoned(&self, pid: i32) -> bool {
         let abandoned = self.abandoned.lock().unwrap_or_else(PoisonError::into_inner);
-        abandoned.iter().any(|child| i64::from(child.id()) == i64::from(pid))
+        abandoned
+            .iter()
+            .any(|child| i64::from(child.id()) == i64::from(pid))
     }
 }

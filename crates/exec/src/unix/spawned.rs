@@ -7,10 +7,10 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal};
 use tokio::time::Instant;
 
+use super::ProcessId;
 use super::registry::{MARKER, REGISTRY};
 use super::tree::{self, Tree};
 use super::watch::ExitWatch;
-use super::ProcessId;
 use crate::{ExecError, Launch, Program};
 
 /// A sweep that finds new processes for this long is up against something it can't win (a process that the kernel
@@ -46,17 +46,32 @@ impl Spawned {
         let number = REGISTRY.next_launch();
         command.env(MARKER, REGISTRY.marker(number));
         let (mut child, root) = REGISTRY.register(number, || {
-            let child = command.spawn().map_err(|source| spawn_error(launch, &program, source))?;
+            let child = command
+                .spawn()
+                .map_err(|source| spawn_error(launch, &program, source))?;
             let root = tree::root_id(&child);
             Ok((child, root))
         })?;
         let pipes = Pipes {
             stdin: child.stdin.take().map(OwnedFd::from),
-            stdout: child.stdout.take().map(OwnedFd::from).expect("BUG: stdout was asked for as a pipe"),
-            stderr: child.stderr.take().map(OwnedFd::from).expect("BUG: stderr was asked for as a pipe"),
+            stdout: child
+                .stdout
+                .take()
+                .map(OwnedFd::from)
+                .expect("BUG: stdout was asked for as a pipe"),
+            stderr: child
+                .stderr
+                .take()
+                .map(OwnedFd::from)
+                .expect("BUG: stderr was asked for as a pipe"),
         };
         let pid = Pid::from_child(&child);
-        let spawned = Self { launch: number, pid, child: Some(child), tree: Tree::new(number, root) };
+        let spawned = Self {
+            launch: number,
+            pid,
+            child: Some(child),
+            tree: Tree::new(number, root),
+        };
         // From here on a return drops `spawned`, which kills what was started.
         let watch = ExitWatch::new(pid).map_err(|source| ExecError::Watch { program, source })?;
         Ok((spawned, watch, pipes))
@@ -89,7 +104,9 @@ impl Spawned {
 
     /// Collects the main process' exit status, which frees its number.
     pub(crate) fn reap(&mut self) {
-        let Some(mut child) = self.child.take() else { return };
+        let Some(mut child) = self.child.take() else {
+            return;
+        };
         match child.try_wait() {
             Ok(Some(_)) | Err(_) => self.tree.root_is_reaped(),
             Ok(None) => self.child = Some(child),
@@ -139,7 +156,10 @@ impl Drop for Spawned {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the one place where processes are spawned")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place where processes are spawned"
+)]
 fn command(launch: &Launch) -> Result<(std::process::Command, String), ExecError> {
     let mut command = match &launch.program {
         Program::Shell(line) => {
@@ -149,7 +169,9 @@ fn command(launch: &Launch) -> Result<(std::process::Command, String), ExecError
         }
         Program::Argv(argv) => {
             let name = argv.first().cloned().unwrap_or_default();
-            let missing = || ExecError::ProgramNotFound { program: name.to_string_lossy().into_owned() };
+            let missing = || ExecError::ProgramNotFound {
+                program: name.to_string_lossy().into_owned(),
+            };
             // Resolved here because std forks instead of using posix_spawn when it has to search a PATH of the child.
             let file = launch.env.resolve(&name, &launch.cwd).ok_or_else(missing)?;
             let mut command = std::process::Command::new(file);
@@ -161,7 +183,11 @@ fn command(launch: &Launch) -> Result<(std::process::Command, String), ExecError
         .env_clear()
         .envs(launch.env.vars())
         .current_dir(&launch.cwd)
-        .stdin(if launch.stdin.is_some() { Stdio::piped() } else { Stdio::null() })
+        .stdin(if launch.stdin.is_some() {
+            Stdio::piped()
+        } else {
+            Stdio::null()
+        })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0);
@@ -171,8 +197,14 @@ fn command(launch: &Launch) -> Result<(std::process::Command, String), ExecError
 
 fn spawn_error(launch: &Launch, program: &str, source: io::Error) -> ExecError {
     if launch.cwd.is_dir() {
-        ExecError::Spawn { program: program.to_owned(), source }
+        ExecError::Spawn {
+            program: program.to_owned(),
+            source,
+        }
     } else {
-        ExecError::WorkDir { path: launch.cwd.clone(), source }
+        ExecError::WorkDir {
+            path: launch.cwd.clone(),
+            source,
+        }
     }
 }

@@ -46,7 +46,13 @@ enum Marker {
 
 impl Tree {
     pub(crate) fn new(launch: u64, root: ProcessId) -> Self {
-        Self { launch, root, seen: HashSet::new(), root_alive: true, group_held: true }
+        Self {
+            launch,
+            root,
+            seen: HashSet::new(),
+            root_alive: true,
+            group_held: true,
+        }
     }
 
     pub(crate) fn root(&self) -> ProcessId {
@@ -58,7 +64,10 @@ impl Tree {
         self.root_alive = false;
         let group = Pid::from_raw(self.root.pid);
         self.group_held = group.is_some_and(|pid| {
-            !matches!(rustix::process::test_kill_process_group(pid), Err(rustix::io::Errno::SRCH))
+            !matches!(
+                rustix::process::test_kill_process_group(pid),
+                Err(rustix::io::Errno::SRCH)
+            )
         });
     }
 
@@ -72,7 +81,9 @@ impl Tree {
         if reaping == Reaping::Off {
             return true;
         }
-        let Some(children) = unregistered_children() else { return true };
+        let Some(children) = unregistered_children() else {
+            return true;
+        };
         children.into_iter().filter_map(read_stat).any(|child| {
             if child.dead {
                 return true;
@@ -107,11 +118,17 @@ impl Tree {
 
     /// Reaps orphans that were handed to this process and have ended.
     pub(crate) fn reap_orphans(&self) {
-        if REGISTRY.reaping() == Reaping::Off || unregistered_children().is_none_or(|children| children.is_empty()) {
+        if REGISTRY.reaping() == Reaping::Off
+            || unregistered_children().is_none_or(|children| children.is_empty())
+        {
             return;
         }
         REGISTRY.while_nothing_spawns(|| {
-            for child in unregistered_children().unwrap_or_default().into_iter().filter_map(read_stat) {
+            for child in unregistered_children()
+                .unwrap_or_default()
+                .into_iter()
+                .filter_map(read_stat)
+            {
                 self.reap_if_orphan(&child);
             }
         });
@@ -128,7 +145,11 @@ impl Tree {
         let me = this_pid();
         let others: HashSet<i32> = {
             let active = REGISTRY.active();
-            active.iter().filter(|(launch, _)| **launch != self.launch).map(|(_, root)| root.pid).collect()
+            active
+                .iter()
+                .filter(|(launch, _)| **launch != self.launch)
+                .map(|(_, root)| root.pid)
+                .collect()
         };
         let mut children: HashMap<i32, Vec<&Proc>> = HashMap::new();
         for process in table {
@@ -149,7 +170,11 @@ impl Tree {
             }
         }
         let mine = below(tops, &children, &barred);
-        table.iter().filter(|process| !process.dead && mine.contains(&process.id.pid)).copied().collect()
+        table
+            .iter()
+            .filter(|process| !process.dead && mine.contains(&process.id.pid))
+            .copied()
+            .collect()
     }
 
     fn is_top(&self, process: &Proc, me: i32) -> bool {
@@ -179,7 +204,9 @@ impl Tree {
             return false;
         }
         let active = REGISTRY.active();
-        !active.iter().any(|(launch, root)| *launch != self.launch && root.started <= orphan.id.started)
+        !active
+            .iter()
+            .any(|(launch, root)| *launch != self.launch && root.started <= orphan.id.started)
     }
 
     fn reap_if_orphan(&self, process: &Proc) {
@@ -188,7 +215,8 @@ impl Tree {
             || (self.group_held && process.group == self.root.pid);
         if process.dead && ours && process.parent == this_pid() && !is_registered(process.id.pid) {
             if let Some(pid) = Pid::from_raw(process.id.pid) {
-                let _ = rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+                let _ =
+                    rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
             }
         }
     }
@@ -213,13 +241,19 @@ fn below(
 /// The identity of a child that was just spawned and is not reaped.
 pub(crate) fn root_id(child: &Child) -> ProcessId {
     let pid = i32::try_from(child.id()).expect("BUG: a pid fits into pid_t");
-    ProcessId { pid, started: read_stat(pid).and_then(|stat| stat.id.started) }
+    ProcessId {
+        pid,
+        started: read_stat(pid).and_then(|stat| stat.id.started),
+    }
 }
 
 /// The identity of this process.
 pub(crate) fn this_process() -> ProcessId {
     let pid = this_pid();
-    ProcessId { pid, started: read_stat(pid).and_then(|stat| stat.id.started) }
+    ProcessId {
+        pid,
+        started: read_stat(pid).and_then(|stat| stat.id.started),
+    }
 }
 
 /// Whether exactly this process runs.
@@ -229,7 +263,9 @@ pub(crate) fn is_alive(process: ProcessId) -> bool {
 
 /// Names the current boot: start times count from it.
 pub(crate) fn boot_id() -> Option<String> {
-    fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|id| id.trim().to_owned())
+    fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .ok()
+        .map(|id| id.trim().to_owned())
 }
 
 pub(crate) fn reap_abandoned() {
@@ -249,12 +285,17 @@ fn is_registered(pid: i32) -> bool {
 fn unregistered_children() -> Option<Vec<i32>> {
     let me = this_pid();
     let list = fs::read_to_string(format!("/proc/self/task/{me}/children")).ok()?;
-    let pids: Vec<i32> = list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect();
+    let pids: Vec<i32> = list
+        .split_ascii_whitespace()
+        .filter_map(|pid| pid.parse().ok())
+        .collect();
     Some(pids.into_iter().filter(|pid| !is_registered(*pid)).collect())
 }
 
 fn process_table() -> Vec<Proc> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
     entries
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter_map(read_stat)
@@ -265,23 +306,38 @@ fn read_stat(pid: i32) -> Option<Proc> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     // The name stands in parentheses and may itself hold any byte, so fields are counted from the last parenthesis.
     let after_name = stat.iter().rposition(|byte| *byte == b')')? + 1;
-    let mut fields = std::str::from_utf8(&stat[after_name..]).ok()?.split_ascii_whitespace();
+    let mut fields = std::str::from_utf8(&stat[after_name..])
+        .ok()?
+        .split_ascii_whitespace();
     let dead = matches!(fields.next()?, "Z" | "X" | "x");
     let parent = fields.next()?.parse().ok()?;
     let group = fields.next()?.parse().ok()?;
     // Field 22 of proc_pid_stat(5); the iterator stands before field 6.
     let started = fields.nth(16)?.parse().ok()?;
-    Some(Proc { id: ProcessId { pid, started: Some(started) }, parent, group, dead })
+    Some(Proc {
+        id: ProcessId {
+            pid,
+            started: Some(started),
+        },
+        parent,
+        group,
+        dead,
+    })
 }
 
 fn marker_of(pid: i32) -> Marker {
     let markers = markers(pid);
-    markers.iter().find_map(|marker| REGISTRY.launch_of(marker)).map_or(Marker::None, Marker::Launch)
+    markers
+        .iter()
+        .find_map(|marker| REGISTRY.launch_of(marker))
+        .map_or(Marker::None, Marker::Launch)
 }
 
 fn markers(pid: i32) -> Vec<String> {
     let mut environ = Vec::new();
-    let Ok(file) = fs::File::open(format!("/proc/{pid}/environ")) else { return Vec::new() };
+    let Ok(file) = fs::File::open(format!("/proc/{pid}/environ")) else {
+        return Vec::new();
+    };
     if file.take(MAX_ENVIRON_BYTES).read_to_end(&mut environ).is_err() {
         return Vec::new();
     }
@@ -318,17 +374,27 @@ fn of_instance(instance: &str) -> Vec<ProcessId> {
         children.entry(process.parent).or_default().push(process);
     }
     let is_marked = |process: &&Proc| {
-        let names_it = |marker: &String| marker.strip_prefix(instance).is_some_and(|rest| rest.starts_with('.'));
+        let names_it = |marker: &String| {
+            marker
+                .strip_prefix(instance)
+                .is_some_and(|rest| rest.starts_with('.'))
+        };
         markers(process.id.pid).iter().any(names_it)
     };
     let tops = table.iter().filter(is_marked).map(|process| process.id.pid);
     let members = below(tops, &children, &HashSet::from([1, this_pid()]));
-    table.iter().filter(|process| !process.dead && members.contains(&process.id.pid)).map(|process| process.id).collect()
+    table
+        .iter()
+        .filter(|process| !process.dead && members.contains(&process.id.pid))
+        .map(|process| process.id)
+        .collect()
 }
 
 /// Signals a process if its number still means the same one; a descriptor closes the gap between look and signal.
 fn signal_exactly(process: ProcessId, signal: Signal) {
-    let Some(pid) = Pid::from_raw(process.pid) else { return };
+    let Some(pid) = Pid::from_raw(process.pid) else {
+        return;
+    };
     let descriptor = rustix::process::pidfd_open(pid, PidfdFlags::empty());
     if !is_alive(process) {
         return;

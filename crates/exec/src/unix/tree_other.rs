@@ -13,7 +13,10 @@ pub(crate) struct Tree {
 
 impl Tree {
     pub(crate) fn new(_launch: u64, root: ProcessId) -> Self {
-        Self { root, root_alive: true }
+        Self {
+            root,
+            root_alive: true,
+        }
     }
 
     pub(crate) fn root(&self) -> ProcessId {
@@ -30,7 +33,11 @@ impl Tree {
 
     /// The main process stands for the whole group.
     pub(crate) fn members(&mut self) -> Vec<ProcessId> {
-        if self.group_is_alive() { vec![self.root] } else { Vec::new() }
+        if self.group_is_alive() {
+            vec![self.root]
+        } else {
+            Vec::new()
+        }
     }
 
     pub(crate) fn signal_members(&mut self, signal: Signal) -> Vec<ProcessId> {
@@ -46,22 +53,33 @@ impl Tree {
     pub(crate) fn reap_orphans(&self) {}
 
     fn group_is_alive(&self) -> bool {
-        Pid::from_raw(self.root.pid).is_some_and(|group| rustix::process::test_kill_process_group(group).is_ok())
+        Pid::from_raw(self.root.pid)
+            .is_some_and(|group| rustix::process::test_kill_process_group(group).is_ok())
     }
 }
 
 pub(crate) fn root_id(child: &Child) -> ProcessId {
-    ProcessId { pid: i32::try_from(child.id()).expect("BUG: a pid fits into pid_t"), started: None }
+    ProcessId {
+        pid: i32::try_from(child.id()).expect("BUG: a pid fits into pid_t"),
+        started: None,
+    }
 }
 
 pub(crate) fn this_process() -> ProcessId {
-    ProcessId { pid: rustix::process::getpid().as_raw_nonzero().get(), started: None }
+    ProcessId {
+        pid: rustix::process::getpid().as_raw_nonzero().get(),
+        started: None,
+    }
 }
 
 /// Whether a process of this number runs. Without start times a reused number counts as alive.
 pub(crate) fn is_alive(process: ProcessId) -> bool {
-    Pid::from_raw(process.pid)
-        .is_some_and(|pid| !matches!(rustix::process::test_kill_process(pid), Err(rustix::io::Errno::SRCH)))
+    Pid::from_raw(process.pid).is_some_and(|pid| {
+        !matches!(
+            rustix::process::test_kill_process(pid),
+            Err(rustix::io::Errno::SRCH)
+        )
+    })
 }
 
 pub(crate) fn boot_id() -> Option<String> {

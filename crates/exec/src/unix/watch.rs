@@ -19,7 +19,10 @@ enum Event {
 
 impl ExitWatch {
     pub(crate) fn new(pid: Pid) -> io::Result<Self> {
-        Ok(Self { pid, event: Event::new(pid)? })
+        Ok(Self {
+            pid,
+            event: Event::new(pid)?,
+        })
     }
 
     /// Waits for the end. Cancel safe.
@@ -63,6 +66,9 @@ fn peek(pid: Pid) -> io::Result<Option<Ended>> {
         }
     };
     Ok(status.and_then(|status| {
-        status.exit_status().map(Ended::Exited).or_else(|| status.terminating_signal().map(Ended::Signaled))
+        status
+            .exit_status()
+            .map(Ended::Exited)
+            .or_else(|| status.terminating_signal().map(Ended::Signaled))
     }))
 }

@@ -30,17 +30,26 @@ impl World {
     }
 
     pub fn shell(&self, line: &str) -> Launch {
-        Launch { grace: Duration::from_secs(1), ..Launch::shell(line, self.work(), self.env.clone()) }
+        Launch {
+            grace: Duration::from_secs(1),
+            ..Launch::shell(line, self.work(), self.env.clone())
+        }
     }
 
     pub async fn sh(&self, line: &str) -> Exit {
-        run(self.shell(line), None, &CancellationToken::new()).await.unwrap()
+        run(self.shell(line), None, &CancellationToken::new())
+            .await
+            .unwrap()
     }
 
     /// Waits for a file of the working directory to hold a whole line, and gives out what is in it.
     pub async fn file(&self, name: &str) -> String {
         let path = self.work().join(name);
-        let read = || std::fs::read_to_string(&path).ok().filter(|text| text.ends_with('\n'));
+        let read = || {
+            std::fs::read_to_string(&path)
+                .ok()
+                .filter(|text| text.ends_with('\n'))
+        };
         eventually(&format!("{name} is written"), || read().is_some()).await;
         read().unwrap().trim().to_owned()
     }
@@ -88,7 +97,13 @@ pub struct Lines(Mutex<Vec<(Stream, String)>>);
 
 impl Lines {
     pub fn of(&self, stream: Stream) -> Vec<String> {
-        self.0.lock().unwrap().iter().filter(|(from, _)| *from == stream).map(|(_, line)| line.clone()).collect()
+        self.0
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|(from, _)| *from == stream)
+            .map(|(_, line)| line.clone())
+            .collect()
     }
 }
 
