@@ -5,6 +5,7 @@
 #![expect(missing_docs, reason = "fields carry the protocol's own names; a comment stands where the name isn't enough")]
 
 pub mod digest;
+pub mod engine;
 pub mod labels;
 pub mod names;
 pub mod plan;
