@@ -1,10 +1,8 @@
 //! What the runner shows, and how it keeps trying, when the hub does not serve it.
 
-mod common;
-
 use std::cell::Cell;
 
-use common::{World, end, job, passing, until};
+use crate::world::{World, end, job, passing, until};
 use everdict_runner_core::{OfflineCause, RunnerState};
 use everdict_testkit::Fault;
 

@@ -1,10 +1,8 @@
 //! The executor of the product behind the loop: a real process, from lease to submit.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{World, end, until};
+use crate::world::{World, end, until};
 use everdict_exec::HostEnv;
 use everdict_runner_core::{RunnerState, case_executor};
 use serde_json::{Value, json};

@@ -1,7 +1,5 @@
 //! A runner against a scripted hub, with a case that the test writes.
 
-#![allow(dead_code, reason = "each test binary uses its own part")]
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -115,4 +113,9 @@ pub async fn end(handle: RunnerHandle) {
     tokio::time::timeout(Duration::from_secs(10), handle.join())
         .await
         .expect("a drained runner ends");
+}
+
+/// Whether the hub has a result for the job.
+pub fn accepted(hub: &ScriptedHub, job_id: &str) -> bool {
+    hub.lease(job_id).is_some_and(|lease| lease.result.is_some())
 }
