@@ -1,5 +1,7 @@
 //! Processes as Unix knows them: a group per launch, exact identities, and a sweep for what left its group.
 
+#[cfg(target_os = "linux")]
+mod proc_linux;
 mod registry;
 mod spawned;
 #[cfg(target_os = "linux")]

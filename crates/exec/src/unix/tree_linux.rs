@@ -1,17 +1,16 @@
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::fs;
-use std::io::Read as _;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use super::ProcessId;
-use super::registry::{MARKER, REGISTRY, Reaping};
-
-/// Longest environment that is searched for the marker. The kernel allows 6 MiB at most on common stack limits; the
-/// marker is set at spawn, so a longer one hides nothing that a job could not hide anyway.
-const MAX_ENVIRON_BYTES: u64 = 6 << 20;
+use super::proc_linux::{
+    Proc, below, by_parent, markers, process_table, read_stat, signal_exactly, this_pid,
+};
+pub(crate) use super::proc_linux::{boot_id, is_alive, this_process};
+use super::registry::{REGISTRY, Reaping};
 
 /// How long leftovers of a dead process are killed before its directories are removed all the same.
 const INSTANCE_LIMIT: Duration = Duration::from_secs(5);
@@ -28,15 +27,6 @@ pub(crate) struct Tree {
     root_alive: bool,
     /// Whether the group's number still belongs to this launch.
     group_held: bool,
-}
-
-/// One line of the process table.
-#[derive(Debug, Clone, Copy)]
-struct Proc {
-    id: ProcessId,
-    parent: i32,
-    group: i32,
-    dead: bool,
 }
 
 enum Marker {
@@ -151,10 +141,7 @@ impl Tree {
                 .map(|(_, root)| root.pid)
                 .collect()
         };
-        let mut children: HashMap<i32, Vec<&Proc>> = HashMap::new();
-        for process in table {
-            children.entry(process.parent).or_default().push(process);
-        }
+        let children = by_parent(table);
         // Everything below another launch's main process is that launch's business.
         let theirs = below(others.iter().copied(), &children, &HashSet::from([me]));
         let mut barred = theirs;
@@ -222,22 +209,6 @@ impl Tree {
     }
 }
 
-/// `tops` and all their descendants, without `barred` and what hangs only below those.
-fn below(
-    tops: impl IntoIterator<Item = i32>,
-    children: &HashMap<i32, Vec<&Proc>>,
-    barred: &HashSet<i32>,
-) -> HashSet<i32> {
-    let mut found = HashSet::new();
-    let mut open: Vec<i32> = tops.into_iter().collect();
-    while let Some(pid) = open.pop() {
-        if !barred.contains(&pid) && found.insert(pid) {
-            open.extend(children.get(&pid).into_iter().flatten().map(|child| child.id.pid));
-        }
-    }
-    found
-}
-
 /// The identity of a child that was just spawned and is not reaped.
 pub(crate) fn root_id(child: &Child) -> ProcessId {
     let pid = i32::try_from(child.id()).expect("BUG: a pid fits into pid_t");
@@ -247,33 +218,8 @@ pub(crate) fn root_id(child: &Child) -> ProcessId {
     }
 }
 
-/// The identity of this process.
-pub(crate) fn this_process() -> ProcessId {
-    let pid = this_pid();
-    ProcessId {
-        pid,
-        started: read_stat(pid).and_then(|stat| stat.id.started),
-    }
-}
-
-/// Whether exactly this process runs.
-pub(crate) fn is_alive(process: ProcessId) -> bool {
-    read_stat(process.pid).is_some_and(|stat| !stat.dead && (process.started.is_none() || stat.id == process))
-}
-
-/// Names the current boot: start times count from it.
-pub(crate) fn boot_id() -> Option<String> {
-    fs::read_to_string("/proc/sys/kernel/random/boot_id")
-        .ok()
-        .map(|id| id.trim().to_owned())
-}
-
 pub(crate) fn reap_abandoned() {
     REGISTRY.reap_abandoned();
-}
-
-fn this_pid() -> i32 {
-    rustix::process::getpid().as_raw_nonzero().get()
 }
 
 fn is_registered(pid: i32) -> bool {
@@ -292,60 +238,12 @@ fn unregistered_children() -> Option<Vec<i32>> {
     Some(pids.into_iter().filter(|pid| !is_registered(*pid)).collect())
 }
 
-fn process_table() -> Vec<Proc> {
-    let Ok(entries) = fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    entries
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .filter_map(read_stat)
-        .collect()
-}
-
-fn read_stat(pid: i32) -> Option<Proc> {
-    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    // The name stands in parentheses and may itself hold any byte, so fields are counted from the last parenthesis.
-    let after_name = stat.iter().rposition(|byte| *byte == b')')? + 1;
-    let mut fields = std::str::from_utf8(&stat[after_name..])
-        .ok()?
-        .split_ascii_whitespace();
-    let dead = matches!(fields.next()?, "Z" | "X" | "x");
-    let parent = fields.next()?.parse().ok()?;
-    let group = fields.next()?.parse().ok()?;
-    // Field 22 of proc_pid_stat(5); the iterator stands before field 6.
-    let started = fields.nth(16)?.parse().ok()?;
-    Some(Proc {
-        id: ProcessId {
-            pid,
-            started: Some(started),
-        },
-        parent,
-        group,
-        dead,
-    })
-}
-
 fn marker_of(pid: i32) -> Marker {
     let markers = markers(pid);
     markers
         .iter()
         .find_map(|marker| REGISTRY.launch_of(marker))
         .map_or(Marker::None, Marker::Launch)
-}
-
-fn markers(pid: i32) -> Vec<String> {
-    let mut environ = Vec::new();
-    let Ok(file) = fs::File::open(format!("/proc/{pid}/environ")) else {
-        return Vec::new();
-    };
-    if file.take(MAX_ENVIRON_BYTES).read_to_end(&mut environ).is_err() {
-        return Vec::new();
-    }
-    environ
-        .split(|byte| *byte == 0)
-        .filter_map(|pair| pair.strip_prefix(MARKER.as_bytes())?.strip_prefix(b"="))
-        .filter_map(|value| Some(std::str::from_utf8(value).ok()?.to_owned()))
-        .collect()
 }
 
 /// Kills what a dead process' launches left behind, by the first part of their markers. Gives out what was killed.
@@ -369,10 +267,7 @@ pub(crate) fn kill_instance(instance: &str) -> Vec<ProcessId> {
 
 fn of_instance(instance: &str) -> Vec<ProcessId> {
     let table = process_table();
-    let mut children: HashMap<i32, Vec<&Proc>> = HashMap::new();
-    for process in &table {
-        children.entry(process.parent).or_default().push(process);
-    }
+    let children = by_parent(&table);
     let is_marked = |process: &&Proc| {
         let names_it = |marker: &String| {
             marker
@@ -388,21 +283,4 @@ fn of_instance(instance: &str) -> Vec<ProcessId> {
         .filter(|process| !process.dead && members.contains(&process.id.pid))
         .map(|process| process.id)
         .collect()
-}
-
-/// Signals a process if its number still means the same one; a descriptor closes the gap between look and signal.
-fn signal_exactly(process: ProcessId, signal: Signal) {
-    let Some(pid) = Pid::from_raw(process.pid) else {
-        return;
-    };
-    let descriptor = rustix::process::pidfd_open(pid, PidfdFlags::empty());
-    if !is_alive(process) {
-        return;
-    }
-    let _ = match descriptor {
-        Ok(descriptor) => rustix::process::pidfd_send_signal(descriptor, signal),
-        // Kernels before 5.3 know no descriptors for processes.
-        Err(rustix::io::Errno::NOSYS) => rustix::process::kill_process(pid, signal),
-        Err(error) => Err(error),
-    };
 }
