@@ -31,8 +31,9 @@ pub(crate) struct Span {
 }
 
 impl Span {
+    /// Whole milliseconds, as every other time on the wire.
     fn elapsed_ms(&self) -> f64 {
-        self.finished.duration_since(self.leased).as_millis_f64()
+        epoch_ms(self.finished) - epoch_ms(self.leased)
     }
 }
 
@@ -47,8 +48,7 @@ pub(crate) fn frame(result: &mut CaseResult, place: &Place, span: Span) {
     };
     result.trace.insert(0, leased_event(place, span, start));
     result.trace.push(
-        placement(place, end, "finished", "case finished on this runner".to_owned())
-            .at(span.finished.to_string()),
+        placement(place, end, "finished", "case finished on this runner".to_owned()).at(iso(span.finished)),
     );
 }
 
@@ -59,7 +59,7 @@ fn leased_event(place: &Place, span: Span, t: f64) -> TraceEvent {
         std::env::consts::OS,
         std::env::consts::ARCH
     );
-    placement(place, t, "leased", message).at(span.leased.to_string())
+    placement(place, t, "leased", message).at(iso(span.leased))
 }
 
 fn placement(place: &Place, t: f64, event: &str, message: String) -> TraceEvent {
@@ -71,6 +71,11 @@ fn placement(place: &Place, t: f64, event: &str, message: String) -> TraceEvent 
             ..InfraEvent::new(InfraScope::Placement, message)
         },
     )
+}
+
+/// ISO 8601 with three decimals, as JavaScript writes it: peers compare these as text.
+fn iso(at: Timestamp) -> String {
+    format!("{at:.3}")
 }
 
 fn epoch_ms(at: Timestamp) -> f64 {
@@ -88,7 +93,7 @@ pub(crate) fn failed_result(job: &CaseJob, failure: CaseFailure, place: &Place, 
     result.trial = job.trial;
     result.trace = vec![
         leased_event(place, span, 0.0),
-        TraceEvent::error(span.elapsed_ms().max(1.0), failure.message.clone()).at(span.finished.to_string()),
+        TraceEvent::error(span.elapsed_ms().max(1.0), failure.message.clone()).at(iso(span.finished)),
     ];
     result.scores = vec![
         Score::unmeasured(
@@ -119,7 +124,7 @@ pub(crate) fn trimmed(result: &CaseResult, refusal: &str) -> CaseResult {
         if t.is_finite() { t } else { 0.0 },
         format!("the hub refused the full result; {left_out} trace events left out: {refusal}"),
     )
-    .at(Timestamp::now().to_string());
+    .at(iso(Timestamp::now()));
     CaseResult {
         trace: vec![note],
         // A trace that is not whole must not be vouched for.

@@ -60,7 +60,7 @@ fn placement_events_frame_the_trace_on_its_own_clock() {
     frame(&mut result, &place(), span());
     let times: Vec<f64> = result.trace.iter().map(|event| event.t - start).collect();
     assert_eq!(times, [0.0, 3.0, 250.0]);
-    assert_eq!(result.trace[0].at.as_deref(), Some("2026-01-02T03:04:05Z"));
+    assert_eq!(result.trace[0].at.as_deref(), Some("2026-01-02T03:04:05.000Z"));
 }
 
 #[test]
