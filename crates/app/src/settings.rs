@@ -9,7 +9,6 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::private_file;
 use crate::problem::{Problem, Result};
 use crate::secrets::StoreKind;
 use schema::Values;
@@ -74,25 +73,6 @@ impl Settings {
         values.merge("defaults.toml", DEFAULTS)?;
         values.merge(name, text)?;
         Ok(Self::from_values(&values))
-    }
-
-    /// Writes the commented defaults to `path` unless a file is there, so that a person can edit them.
-    ///
-    /// # Errors
-    /// A problem about this machine.
-    pub fn write_template(path: &Path) -> Result<bool> {
-        if path.exists() {
-            return Ok(false);
-        }
-        let commented: String = DEFAULTS
-            .lines()
-            .map(|line| match line.chars().next() {
-                None | Some('#' | '[') => format!("{line}\n"),
-                Some(_) => format!("# {line}\n"),
-            })
-            .collect();
-        private_file::write(path, commented.as_bytes())?;
-        Ok(true)
     }
 
     fn from_values(values: &Values) -> Self {
@@ -198,14 +178,5 @@ mod tests {
     #[test]
     fn broken_toml_names_the_line() {
         assert!(refused("[runner]\nwait_ms = = 3\n").starts_with("settings.toml:2: "));
-    }
-
-    #[test]
-    fn the_template_changes_nothing() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("settings.toml");
-        assert!(Settings::write_template(&path).unwrap());
-        assert!(!Settings::write_template(&path).unwrap());
-        assert_eq!(Settings::load(&path).unwrap(), Settings::parse("x", "").unwrap());
     }
 }

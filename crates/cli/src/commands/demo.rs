@@ -3,18 +3,18 @@
 mod repo;
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
+use std::path::Path;
 use std::time::Duration;
 
 use everdict_app::dataset::{self, Defaults, Submission};
 use everdict_app::{
     Engine, HubClient, HubHost, HubOptions, Pairing, Paths, Problem, ProblemClass, Registrations, Result,
-    StoreKind, hub_url, secrets,
+    RunRow, StoreKind, hub_url, secrets,
 };
 
 use crate::context::Context;
 use crate::exit::Exit;
-use crate::follow::{follow_all, report, submit_all};
+use crate::follow::{Submitted, follow_all, report, submit_all};
 use crate::serve;
 use crate::signals::Signals;
 
@@ -37,7 +37,7 @@ const CASES_AT_ONCE: usize = 2;
 /// The four cases take seconds; a machine that needs longer than this is stuck.
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// Draining is quick here, because nothing runs any more.
+/// Nothing runs any more, or what runs was told to end: that takes its grace of 10 s at most.
 const STOP_LIMIT: Duration = Duration::from_secs(20);
 
 pub(crate) async fn run(context: &Context) -> Result<Exit> {
@@ -51,63 +51,95 @@ pub(crate) async fn run(context: &Context) -> Result<Exit> {
                 .fix("set TMPDIR to a folder that can be written")
                 .because(error)
         })?;
-    let outcome = tokio::select! {
-        outcome = tokio::time::timeout(LIMIT, play(context, home.path())) => {
-            outcome.unwrap_or_else(|_elapsed| Err(too_slow()))
-        }
-        _ = signals.next() => Err(Problem::new(ProblemClass::Interrupted, "the demo was stopped")),
-    };
+    let outcome = play(context, home.path(), &mut signals).await;
     let path = home.path().to_owned();
     home.close().map_err(|error| {
         Problem::machine(format!("{} stays behind", path.display()))
             .fix("remove the folder")
             .because(error)
     })?;
-    outcome
-}
-
-async fn play(context: &Context, home: &std::path::Path) -> Result<Exit> {
-    let out = context.out;
-    let paths = Paths::under(home);
-    paths.prepare()?;
-    let repo = repo::create(&context.env, &home.join("repo")).await?;
-    let cases = cases(&repo)?;
-    let hub = HubHost::start(HubOptions {
-        data_dir: paths.hub_dir(),
-        listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-        lease_ttl: None,
-    })
-    .await?;
-    out.say(format!(
-        "Hub        {} (for this demo only)",
-        hub_url::text(hub.url())
-    ));
-    let key = hub.create_api_key(WORKSPACE, "admin").await?;
-    let client = HubClient::new(hub.url().clone(), Some(key))?;
-    let registrations = Registrations::at(paths.registrations_file());
-    let pairing = Pairing {
-        store: secrets::open(StoreKind::File, &paths, &context.secrets),
-        registrations: &registrations,
-    };
-    let (registration, token) = pairing.with_api_key(&client, &everdict_app::host_name()).await?;
-    out.say(format!(
-        "Runner     {} paired as self:{}",
-        registration.label, registration.runner_id
-    ));
-    let mut plan = serve::plan(context, registration.label.clone(), hub.url().clone(), token);
-    plan.max_concurrent = CASES_AT_ONCE;
-    plan.work_root = paths.work_root();
-    let engine = Engine::start(vec![plan], &Arc::clone(&context.env))?;
-    let submitted = submit_all(&client, cases).await?;
-    out.say(format!("Submitted  {} cases\n", submitted.len()));
-    let rows = follow_all(&client, &submitted, out).await;
-    stop(engine, hub).await?;
-    let rows = rows?;
-    Ok(if report(&rows, out) {
+    let rows = outcome?;
+    Ok(if report(&rows, context.out) {
         Exit::Ok
     } else {
         Exit::Failure
     })
+}
+
+/// What has to be stopped, however the cases end.
+struct Stage {
+    hub: HubHost,
+    engine: Engine,
+    client: HubClient,
+    submitted: Vec<Submitted>,
+}
+
+async fn play(context: &Context, home: &Path, signals: &mut Signals) -> Result<Vec<RunRow>> {
+    let stage = Stage::set(context, home).await?;
+    let followed = follow_all(&stage.client, &stage.submitted, context.out);
+    let rows = tokio::select! {
+        rows = tokio::time::timeout(LIMIT, followed) => rows.unwrap_or_else(|_elapsed| Err(too_slow())),
+        _ = signals.next() => Err(Problem::new(ProblemClass::Interrupted, "the demo was stopped")),
+    };
+    if rows.is_err() {
+        stage.engine.cancel();
+    }
+    stage.clear().await?;
+    rows
+}
+
+impl Stage {
+    async fn set(context: &Context, home: &Path) -> Result<Self> {
+        let out = context.out;
+        let paths = Paths::under(home);
+        paths.prepare()?;
+        let cases = cases(&repo::create(&context.env, &home.join("repo")).await?)?;
+        let hub = HubHost::start(HubOptions {
+            data_dir: paths.hub_dir(),
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            lease_ttl: None,
+        })
+        .await?;
+        out.say(format!(
+            "Hub        {} (for this demo only)",
+            hub_url::text(hub.url())
+        ));
+        let key = hub.create_api_key(WORKSPACE, "admin").await?;
+        let client = HubClient::new(hub.url().clone(), Some(key))?;
+        let registrations = Registrations::at(paths.registrations_file());
+        let pairing = Pairing {
+            store: secrets::open(StoreKind::File, &paths, &context.secrets),
+            registrations: &registrations,
+        };
+        let (registration, token) = pairing.with_api_key(&client, &everdict_app::host_name()).await?;
+        out.say(format!(
+            "Runner     {} paired as self:{}",
+            registration.label, registration.runner_id
+        ));
+        let mut plan = serve::plan(context, registration.label.clone(), hub.url().clone(), token);
+        plan.max_concurrent = CASES_AT_ONCE;
+        plan.work_root = paths.work_root();
+        let engine = Engine::start(vec![plan], &context.env)?;
+        let submitted = submit_all(&client, cases).await?;
+        out.say(format!("Submitted  {} cases\n", submitted.len()));
+        Ok(Self {
+            hub,
+            engine,
+            client,
+            submitted,
+        })
+    }
+
+    async fn clear(self) -> Result<()> {
+        self.engine.drain();
+        let stopped = async {
+            self.engine.join().await;
+            self.hub.stop().await
+        };
+        tokio::time::timeout(STOP_LIMIT, stopped)
+            .await
+            .unwrap_or_else(|_elapsed| Err(too_slow()))
+    }
 }
 
 fn cases(repo: &str) -> Result<Vec<Submission>> {
@@ -120,17 +152,6 @@ fn cases(repo: &str) -> Result<Vec<Submission>> {
         all.extend(dataset::parse(name, &text.replace(REPO_MARK, repo), &defaults)?);
     }
     Ok(all)
-}
-
-async fn stop(engine: Engine, hub: HubHost) -> Result<()> {
-    engine.drain();
-    let stopped = async {
-        engine.join().await;
-        hub.stop().await
-    };
-    tokio::time::timeout(STOP_LIMIT, stopped)
-        .await
-        .unwrap_or_else(|_elapsed| Err(too_slow()))
 }
 
 fn too_slow() -> Problem {

@@ -44,7 +44,9 @@ pub(crate) async fn run(context: &Context, args: &HubArgs) -> Result<Exit> {
         context.out.say(format!(
             "First API key, shown once (admin of workspace {FIRST_WORKSPACE}):\n  EVERDICT_API_KEY={key}"
         ));
-        context.out.say("  (more, while the hub is stopped: everdict-runner hub key create)");
+        context
+            .out
+            .say("  (more, while the hub is stopped: everdict-runner hub key create)");
         context.out.say(format!(
             "Next: EVERDICT_API_KEY=… everdict-runner pair --hub {url}"
         ));

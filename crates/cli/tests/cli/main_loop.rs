@@ -158,25 +158,74 @@ fn a_dataset_runs_to_its_verdicts_and_the_exit_code_says_whether_they_are_wanted
     assert_eq!(runner.exit_code(), Some(0));
 }
 
+/// Starts a runner on a case that goes on, and returns it with the process id of the case's shell.
+fn busy(home: &Home, hub: &Hub, prefix: &str) -> (Going, String) {
+    pair(home, hub);
+    let mut runner = Going::start(home, &["start"], &[]);
+    let alive = home.path().join("alive");
+    let command = format!("{prefix} echo $$ > '{}'; sleep 300", alive.display());
+    let file = home.file("slow.json", &run_body("slow", &command, "infra"));
+    with_key(home, hub, &["submit", file.to_str().expect("UTF-8")]).exits(0);
+    runner.until(|event| event["event"] == "jobStarted");
+    let end = Instant::now() + DEADLINE;
+    loop {
+        match std::fs::read_to_string(&alive) {
+            Ok(text) if text.ends_with('\n') => return (runner, text.trim().to_owned()),
+            _ => assert!(Instant::now() < end, "the command has started"),
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn is_alive(pid: &str) -> bool {
+    std::path::Path::new("/proc").join(pid).exists()
+}
+
+fn scratch_dirs(home: &Home) -> usize {
+    std::fs::read_dir(home.path().join("cache/work")).map_or(0, Iterator::count)
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn terminate_cancels_what_still_runs_at_its_deadline() {
+    let home = Home::new();
+    home.file("config/settings.toml", "[runner]\nterm_deadline_s = 1\n");
+    let hub = hub(&home);
+    let (mut runner, pid) = busy(&home, &hub, "");
+    runner.signal(libc::SIGTERM);
+    runner.until(|event| event["event"] == "draining");
+    runner.until(|event| event["event"] == "cancelling");
+    assert_eq!(runner.exit_code(), Some(130));
+    assert!(!is_alive(&pid), "process {pid} is gone");
+    assert_eq!(scratch_dirs(&home), 0);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_third_interrupt_leaves_at_once_and_the_next_start_sweeps_up() {
+    let home = Home::new();
+    let hub = hub(&home);
+    let (mut runner, pid) = busy(&home, &hub, "trap '' TERM;");
+    for event in ["draining", "cancelling", "stopped"] {
+        runner.signal(libc::SIGINT);
+        runner.until(|seen| seen["event"] == event);
+    }
+    assert_eq!(runner.exit_code(), Some(130));
+    let _runner = Going::start(&home, &["start"], &[]);
+    let end = Instant::now() + DEADLINE;
+    while is_alive(&pid) || scratch_dirs(&home) > 0 {
+        assert!(Instant::now() < end, "process {pid} and its folder are gone");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[cfg(target_os = "linux")]
 #[test]
 fn a_second_interrupt_cancels_what_runs_and_leaves_nothing() {
     let home = Home::new();
     let hub = hub(&home);
-    pair(&home, &hub);
-    let mut runner = Going::start(&home, &["start"], &[]);
-    let alive = home.path().join("alive");
-    let command = format!("echo $$ > '{}'; sleep 300", alive.display());
-    let file = home.file("slow.json", &run_body("slow", &command, "infra"));
-    with_key(&home, &hub, &["submit", file.to_str().expect("UTF-8")]).exits(0);
-    runner.until(|event| event["event"] == "jobStarted");
-    let end = Instant::now() + DEADLINE;
-    let pid = loop {
-        match std::fs::read_to_string(&alive) {
-            Ok(text) if text.ends_with('\n') => break text.trim().to_owned(),
-            _ => assert!(Instant::now() < end, "the command has started"),
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    };
+    let (mut runner, pid) = busy(&home, &hub, "");
     runner.signal(libc::SIGINT);
     runner.until(|event| event["event"] == "draining");
     runner.signal(libc::SIGINT);
@@ -267,6 +316,22 @@ fn a_port_in_use_is_a_sentence_with_the_fix() {
 }
 
 #[test]
+fn a_data_folder_that_can_t_be_written_is_a_sentence_with_the_fix() {
+    let home = Home::new();
+    let file = home.file("file", "");
+    let below = file.join("hub");
+    let below = below.to_str().expect("UTF-8");
+    let ran = home
+        .run(&["hub", "--listen", "127.0.0.1:0", "--data-dir", below])
+        .exits(6);
+    assert!(
+        ran.err.contains("can't write") && ran.err.contains("next: "),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
 fn one_data_folder_serves_one_hub() {
     let home = Home::new();
     let mut hub = hub(&home);
@@ -327,4 +392,27 @@ fn the_demo_ends_with_four_verdicts_and_leaves_nothing() {
     assert_eq!(std::fs::read_dir(&tmp).expect("folder").count(), 0);
     let own: Vec<_> = std::fs::read_dir(home.path()).expect("home").collect();
     assert_eq!(own.len(), 1, "only the temporary folder of this test: {own:?}");
+}
+
+#[test]
+fn an_interrupted_demo_leaves_nothing() {
+    let home = Home::new();
+    let tmp = home.path().join("tmp");
+    std::fs::create_dir(&tmp).expect("folder");
+    let mut command = home.command(&["demo"]);
+    command.env("TMPDIR", &tmp).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("starts");
+    let lines = BufReader::new(child.stdout.take().expect("piped"));
+    let mut demo = Going { child, lines };
+    let mut line = String::new();
+    while !line.contains("going to sleep") {
+        line.clear();
+        assert!(
+            demo.lines.read_line(&mut line).expect("a line") > 0,
+            "the last case has started"
+        );
+    }
+    demo.signal(libc::SIGINT);
+    assert_eq!(demo.exit_code(), Some(130));
+    assert_eq!(std::fs::read_dir(&tmp).expect("folder").count(), 0);
 }
