@@ -104,7 +104,9 @@ impl From<Fault> for Refused {
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.fault.code.http_status());
-        let status = self.status.unwrap_or(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR));
+        let status = self
+            .status
+            .unwrap_or(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR));
         // The causes of an internal failure are for the log, not for whoever asks.
         let body = everdict_contracts::ErrorBody {
             code: self.fault.code.to_string(),
@@ -138,7 +140,9 @@ fn answer<T: Serialize>(status: StatusCode, value: &T) -> Answer {
 }
 
 fn unprintable(error: serde_json::Error) -> Refused {
-    Fault::internal("the answer has no JSON form").caused_by(error).into()
+    Fault::internal("the answer has no JSON form")
+        .caused_by(error)
+        .into()
 }
 
 /// Finds the caller, or says what a credential looks like.
@@ -147,7 +151,10 @@ async fn caller(shared: &Hubbed, headers: &HeaderMap) -> Result<std::sync::Arc<P
         let text = "Authorization: Bearer <api key or runner token> is required.";
         return Err(Fault::new(ErrorCode::Unauthenticated, text).into());
     };
-    let found = shared.principal(credential).await.map_err(crate::dispatch::storage)?;
+    let found = shared
+        .principal(credential)
+        .await
+        .map_err(crate::dispatch::storage)?;
     found.ok_or_else(|| Fault::new(ErrorCode::Unauthenticated, "Invalid credentials.").into())
 }
 
@@ -170,7 +177,9 @@ pub(crate) fn base_url(headers: &HeaderMap) -> String {
 
 /// Says whether the body claims to be JSON.
 pub(crate) fn is_json(headers: &HeaderMap) -> bool {
-    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let value = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
     value.is_some_and(|value| {
         let essence = value.split(';').next().unwrap_or_default().trim();
         essence.eq_ignore_ascii_case("application/json")
@@ -183,14 +192,20 @@ pub(crate) async fn read_body(body: Body) -> Result<Bytes, Refused> {
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(error)) => {
             // The connection may have broken instead, but then nobody reads this.
-            let text = format!("the request body is larger than {} MiB or broke off", BODY_LIMIT >> 20);
+            let text = format!(
+                "the request body is larger than {} MiB or broke off",
+                BODY_LIMIT >> 20
+            );
             Err(Refused {
                 status: Some(StatusCode::PAYLOAD_TOO_LARGE),
                 ..Refused::from(Fault::bad_request(text).caused_by(error))
             })
         }
         Err(_) => {
-            let text = format!("the request body did not arrive within {} s", BODY_TIMEOUT.as_secs());
+            let text = format!(
+                "the request body did not arrive within {} s",
+                BODY_TIMEOUT.as_secs()
+            );
             Err(Refused {
                 status: Some(StatusCode::REQUEST_TIMEOUT),
                 ..Refused::from(Fault::bad_request(text))
@@ -213,6 +228,8 @@ async fn finish<T: Send + 'static>(
 ) -> Result<T, Refused> {
     match shared.tasks.spawn(work).await {
         Ok(outcome) => outcome.map_err(Refused::from),
-        Err(error) => Err(Fault::internal("the hub failed while it answered").caused_by(error).into()),
+        Err(error) => Err(Fault::internal("the hub failed while it answered")
+            .caused_by(error)
+            .into()),
     }
 }

@@ -97,10 +97,7 @@ pub(crate) enum Principal {
         role: Role,
     },
     /// A runner token: it may lease and report, nothing else.
-    Runner {
-        member: Member,
-        workspace: WorkspaceId,
-    },
+    Runner { member: Member, workspace: WorkspaceId },
 }
 
 impl Principal {

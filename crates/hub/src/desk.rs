@@ -225,7 +225,11 @@ mod tests {
         let (_, dead) = sit(&desk, "r1");
         let (_, alive) = sit(&desk, "r2");
         drop(dead);
-        assert!(park(&desk, "j").iter().any(|effect| matches!(effect, Effect::Requeued { .. })));
+        assert!(
+            park(&desk, "j")
+                .iter()
+                .any(|effect| matches!(effect, Effect::Requeued { .. }))
+        );
         assert_eq!(alive.await.unwrap().job, JobId::from("j"));
     }
 
@@ -235,7 +239,10 @@ mod tests {
         let (waiter, mut seat) = sit(&desk, "r1");
         assert_eq!(park(&desk, "j"), []);
         assert_eq!(desk.leave(waiter, &mut seat).len(), 1);
-        assert!(matches!(desk.lease(&member("r2"), None, false).0, Turn::Granted(_)));
+        assert!(matches!(
+            desk.lease(&member("r2"), None, false).0,
+            Turn::Granted(_)
+        ));
     }
 
     #[tokio::test]
@@ -243,7 +250,10 @@ mod tests {
         let desk = desk();
         park(&desk, "j");
         let before = Instant::now();
-        assert!(matches!(desk.lease(&member("r1"), None, false).0, Turn::Granted(_)));
+        assert!(matches!(
+            desk.lease(&member("r1"), None, false).0,
+            Turn::Granted(_)
+        ));
         let (_, seat) = sit(&desk, "r2");
         let stop = CancellationToken::new();
         tokio::select! {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use everdict_contracts::{
-    CaseJob, CorrelationId, ErrorCode, Fault, HarnessSpec, JobId, Placement, Priority, RunRequest, RuntimeTarget,
-    Subject, WorkspaceId, decode, required_capabilities,
+    CaseJob, CorrelationId, ErrorCode, Fault, HarnessSpec, JobId, Placement, Priority, RunRequest,
+    RuntimeTarget, Subject, WorkspaceId, decode, required_capabilities,
 };
 use everdict_store::{NewRun, Outcome, RunFinish, RunRow, RunStatus, Write};
 use uuid::Uuid;
@@ -82,7 +82,9 @@ async fn take_in(
     let job = JobId::from(run.id.as_str());
     let class = class_of(&run.priority);
     let group = run.fair_group.clone();
-    shared.live.open(&run.id, LiveRun::new(run.runtime.clone(), run.created_at));
+    shared
+        .live
+        .open(&run.id, LiveRun::new(run.runtime.clone(), run.created_at));
     let stored = shared.store.write(Write::InsertRun(Box::new(run))).await;
     if let Err(error) = stored {
         shared.live.end(&row.id, RunStatus::Failed);
@@ -144,7 +146,9 @@ async fn registered(
     workspace: &WorkspaceId,
     named: &everdict_contracts::HarnessRef,
 ) -> Result<Option<HarnessSpec>, Fault> {
-    let found = shared.store.harness(workspace.as_str(), &named.id, &named.version);
+    let found = shared
+        .store
+        .harness(workspace.as_str(), &named.id, &named.version);
     match found.await.map_err(storage)? {
         Some(row) => Ok(Some(decode(&row.spec)?)),
         None => Ok(None),
@@ -168,7 +172,11 @@ pub(crate) async fn cancel(shared: &Hubbed, run: RunRow) -> Result<RunRow, Fault
         )),
         at: clock::now(),
     };
-    let outcome = shared.store.write(Write::FinishRun(Box::new(finish))).await.map_err(storage)?;
+    let outcome = shared
+        .store
+        .write(Write::FinishRun(Box::new(finish)))
+        .await
+        .map_err(storage)?;
     let row = shared.store.run(&run.id).await.map_err(storage)?.unwrap_or(run);
     let job = JobId::from(row.id.as_str());
     match outcome {
@@ -238,5 +246,6 @@ fn as_row(run: &NewRun) -> RunRow {
 }
 
 fn json<T: serde::Serialize>(value: &T) -> Result<String, Fault> {
-    serde_json::to_string(value).map_err(|error| Fault::internal("the job could not be written as JSON").caused_by(error))
+    serde_json::to_string(value)
+        .map_err(|error| Fault::internal("the job could not be written as JSON").caused_by(error))
 }

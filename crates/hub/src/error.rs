@@ -37,7 +37,9 @@ pub enum HubError {
         subject: String,
     },
     /// A key without a workspace.
-    #[error("make a key: the workspace must be a name of letters, digits, `-`, `_` and `.`, not `{workspace}`")]
+    #[error(
+        "make a key: the workspace must be a name of letters, digits, `-`, `_` and `.`, not `{workspace}`"
+    )]
     BadWorkspace {
         /// What was given.
         workspace: String,

@@ -43,7 +43,10 @@ impl Default for FsRequests {
 
 impl FsRequests {
     fn with_patience(patience: Duration) -> Self {
-        Self { patience, board: Mutex::default() }
+        Self {
+            patience,
+            board: Mutex::default(),
+        }
     }
 
     /// Asks the runner of a run and waits for its answer; `None` when none came in time.

@@ -95,7 +95,8 @@ impl Hub {
         let timed = shared.clone();
         keeper.spawn(async move {
             let desk = &timed.desk;
-            desk.keep_time(&timed.closing, |effects| timed.carry_out(effects)).await;
+            desk.keep_time(&timed.closing, |effects| timed.carry_out(effects))
+                .await;
         });
         keeper.close();
         Ok(Self { shared, keeper })
@@ -107,7 +108,9 @@ impl Hub {
     /// [`HubError::PortInUse`] and [`HubError::Listen`].
     pub async fn bind(&self) -> Result<TcpListener, HubError> {
         let address = self.shared.config.listen;
-        TcpListener::bind(address).await.map_err(|source| listen_error(address, source))
+        TcpListener::bind(address)
+            .await
+            .map_err(|source| listen_error(address, source))
     }
 
     /// Serves until told to stop; then long polls and streams end at once, and the rest gets a moment.
@@ -123,10 +126,11 @@ impl Hub {
         });
         let closing = self.shared.closing.clone();
         let stop = shutdown.clone();
-        let server = axum::serve(listener, api::router(self.shared.clone())).with_graceful_shutdown(async move {
-            stop.cancelled().await;
-            closing.cancel();
-        });
+        let server =
+            axum::serve(listener, api::router(self.shared.clone())).with_graceful_shutdown(async move {
+                stop.cancelled().await;
+                closing.cancel();
+            });
         let deadline = async {
             shutdown.cancelled().await;
             tokio::time::sleep(DRAIN).await;

@@ -203,7 +203,9 @@ impl LiveRuns {
         };
         let mut runs = self.runs();
         Ok(Some(
-            runs.entry(run.to_owned()).or_insert_with(|| Arc::new(live)).clone(),
+            runs.entry(run.to_owned())
+                .or_insert_with(|| Arc::new(live))
+                .clone(),
         ))
     }
 

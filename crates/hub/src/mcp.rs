@@ -3,6 +3,7 @@
 //! Written for this hub rather than taken from a library because a lease must notice that its client is
 //! gone, and because replies have to keep the shapes that existing runners were built against.
 
+mod evidence;
 mod lease;
 mod schema;
 mod session;
@@ -36,7 +37,13 @@ const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
 /// Protocol versions that are answered in kind, the latest first; it is also the answer to any other.
-const VERSIONS: [&str; 5] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"];
+const VERSIONS: [&str; 5] = [
+    "2025-11-25",
+    "2025-06-18",
+    "2025-03-26",
+    "2024-11-05",
+    "2024-10-07",
+];
 
 /// How often a silent stream says that it is alive: below the minute after which proxies cut one.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -59,7 +66,9 @@ pub(crate) async fn post(State(shared): State<Hubbed>, request: Request) -> Resu
     let body = api::read_body(body).await?;
     let incoming = match Incoming::parse(&body) {
         Ok(incoming) => incoming,
-        Err(error) => return Err(Fault::bad_request(format!("the body is not a JSON-RPC message: {error}")).into()),
+        Err(error) => {
+            return Err(Fault::bad_request(format!("the body is not a JSON-RPC message: {error}")).into());
+        }
     };
     if let Incoming::Single(message) = &incoming
         && message.method.as_deref() == Some("initialize")
@@ -123,7 +132,10 @@ async fn quiet(closing: &CancellationToken, stop: &CancellationToken) -> bool {
 
 async fn authenticate(shared: &Hubbed, headers: &HeaderMap) -> Result<Arc<Principal>, Refused> {
     let principal = match api::bearer(headers) {
-        Some(credential) => shared.principal(credential).await.map_err(crate::dispatch::storage)?,
+        Some(credential) => shared
+            .principal(credential)
+            .await
+            .map_err(crate::dispatch::storage)?,
         None => None,
     };
     principal.ok_or_else(|| {
@@ -222,7 +234,9 @@ async fn single(shared: &Hubbed, caller: Caller, message: Message) -> Response {
 }
 
 fn batch(shared: &Hubbed, caller: &Caller, messages: Vec<Message>) -> Response {
-    let answered = messages.iter().any(|message| message.id.is_some() && message.method.is_some());
+    let answered = messages
+        .iter()
+        .any(|message| message.id.is_some() && message.method.is_some());
     let waiting: Waiting = FuturesUnordered::new();
     for message in messages {
         let (shared, caller) = (shared.clone(), caller.clone());
@@ -326,7 +340,11 @@ async fn handle(shared: &Hubbed, caller: &Caller, message: Message) -> Next {
         "tools/list" => Next::Frame(result_frame(id, &schema::tools(&caller.principal).to_string())),
         "tools/call" => {
             let Some(CallParams { name, arguments }) = params(&message) else {
-                return Next::Frame(error_frame(id, -32_602, "Invalid params: a tool call needs a name"));
+                return Next::Frame(error_frame(
+                    id,
+                    -32_602,
+                    "Invalid params: a tool call needs a name",
+                ));
             };
             match tools::call(shared, caller, id, &name, arguments.as_deref()).await {
                 Called::Done(reply) => Next::Frame(tool_frame(id, &reply)),
@@ -339,13 +357,19 @@ async fn handle(shared: &Hubbed, caller: &Caller, message: Message) -> Next {
 
 fn accepts(headers: &HeaderMap) -> String {
     let values = headers.get_all(header::ACCEPT).iter();
-    values.filter_map(|value| value.to_str().ok()).collect::<Vec<_>>().join(",")
+    values
+        .filter_map(|value| value.to_str().ok())
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 fn event_stream(session: &str, body: Body) -> Response {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/event-stream"),
+    );
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     if let Ok(session) = HeaderValue::from_str(session) {
         headers.insert(SESSION, session);

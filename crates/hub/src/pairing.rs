@@ -17,7 +17,11 @@ pub(crate) fn list(shared: &Shared, principal: &Principal) -> Result<Vec<RunnerM
 }
 
 /// Pairs a runner for the caller; the token is in the answer and nowhere else.
-pub(crate) async fn pair(shared: &Shared, principal: &Principal, body: PairBody) -> Result<PairedRunner, Fault> {
+pub(crate) async fn pair(
+    shared: &Shared,
+    principal: &Principal,
+    body: PairBody,
+) -> Result<PairedRunner, Fault> {
     let subject = principal.allow(Action::RunnersManage)?;
     let token = auth::new_secret("rnr_");
     let row = RunnerRow {
@@ -38,7 +42,11 @@ pub(crate) async fn pair(shared: &Shared, principal: &Principal, body: PairBody)
         version: None,
         protocol: None,
     };
-    shared.store.write(Write::InsertRunner(row.clone())).await.map_err(storage)?;
+    shared
+        .store
+        .write(Write::InsertRunner(row.clone()))
+        .await
+        .map_err(storage)?;
     let runner = RunnerMeta {
         id: RunnerId::from(row.id.as_str()),
         label: row.label.clone(),

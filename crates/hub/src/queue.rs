@@ -11,105 +11,25 @@
 //! - Keys are structured, so no owner's queue can be reached through another owner's name.
 
 mod caps;
+mod hand_over;
 mod key;
 mod lane;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
 mod tests;
+mod types;
 mod waiters;
 
 use std::collections::{BTreeSet, HashMap};
-use std::time::Duration;
 
 pub(crate) use caps::CapSet;
 use everdict_contracts::{JobId, RunnerId};
 pub(crate) use key::{Class, Member, Owner, Place, QueueKey};
 use lane::{Group, Lane};
+pub(crate) use types::{Beat, Effect, Leased, Limits, Moment, Parked, Standing, Token};
 pub(crate) use waiters::WaiterId;
 use waiters::Waiters;
-
-/// Time since an origin of the caller's choice.
-pub(crate) type Moment = Duration;
-
-/// How long things may last.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
-    /// A lease without a heartbeat ends after this.
-    pub(crate) lease_ttl: Duration,
-    /// A job that nobody who could run it has asked for ends after this.
-    pub(crate) idle_timeout: Duration,
-}
-
-/// A job to be queued.
-#[derive(Debug, Clone)]
-pub(crate) struct Parked {
-    pub(crate) job: JobId,
-    pub(crate) key: QueueKey,
-    pub(crate) class: Class,
-    /// Jobs of one group take turns with those of other groups.
-    pub(crate) group: String,
-    pub(crate) needs: CapSet,
-    /// Epoch of the latest lease; zero for a new job.
-    pub(crate) epoch: u64,
-    pub(crate) requeues: u32,
-}
-
-/// Where a job stood when the hub stopped.
-#[derive(Debug, Clone)]
-pub(crate) enum Standing {
-    Queued,
-    Leased(RunnerId),
-    Cancelled(RunnerId),
-}
-
-/// Proof of a lease, as a runner presents it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Token {
-    pub(crate) job: JobId,
-    pub(crate) epoch: u64,
-    pub(crate) runner: RunnerId,
-}
-
-/// Answer to a lease call.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Leased {
-    Granted(Token),
-    Waiting(WaiterId),
-    Nothing,
-}
-
-/// Answer to a heartbeat.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Beat {
-    /// The lease is renewed.
-    Extended,
-    /// The holder should stop.
-    Cancelled,
-    /// Not the holder's job any more.
-    Stale,
-}
-
-/// Something the shell has to carry out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Effect {
-    /// The waiter gets a job; it waits no longer.
-    Granted { waiter: WaiterId, token: Token },
-    /// The lease with this epoch is over and the job waits again.
-    Requeued {
-        job: JobId,
-        epoch: u64,
-        requeues: u32,
-    },
-    /// Nobody who could run the job has asked for it in time; it is out of the queue.
-    NoRunner { job: JobId },
-    /// The pinned runner came and lacks these; the job is out of the queue.
-    Mismatch {
-        job: JobId,
-        runner: RunnerId,
-        missing: CapSet,
-    },
-}
 
 #[derive(Debug)]
 enum State {
@@ -355,125 +275,6 @@ impl Queue {
     /// When [`Queue::tick`] has something to do next.
     pub(crate) fn next_deadline(&self) -> Option<Moment> {
         self.deadlines.first().map(|(due, _)| *due)
-    }
-
-    fn expire(&mut self, now: Moment, seq: u64, effects: &mut Vec<Effect>) {
-        let entry = &self.entries[&seq];
-        match entry.state {
-            State::Leased(_) => self.requeue(now, seq, true, effects),
-            State::Cancelled(_) => self.remove(seq),
-            State::Finishing(_) => {}
-            State::Queued => {
-                let seen = self
-                    .lanes
-                    .get(&entry.key)
-                    .and_then(|lane| lane.last_asked(entry.needs));
-                let active = seen.map_or(entry.active, |seen| seen.max(entry.active));
-                if active + self.limits.idle_timeout > now {
-                    self.entry(seq).active = active;
-                    self.arm(active, seq);
-                } else {
-                    let job = entry.job.clone();
-                    self.remove(seq);
-                    effects.push(Effect::NoRunner { job });
-                }
-            }
-        }
-    }
-
-    fn requeue(&mut self, now: Moment, seq: u64, lost: bool, effects: &mut Vec<Effect>) {
-        let entry = self.entries.get_mut(&seq).expect("BUG: unknown entry");
-        entry.state = State::Queued;
-        entry.active = now;
-        entry.requeues += u32::from(lost);
-        effects.push(Effect::Requeued {
-            job: entry.job.clone(),
-            epoch: entry.epoch,
-            requeues: entry.requeues,
-        });
-        self.lanes
-            .get_mut(&entry.key)
-            .expect("BUG: an entry without its lane")
-            .push(entry.class, entry.needs, &entry.group, seq);
-        self.arm(now, seq);
-        self.offer(now, seq, effects);
-    }
-
-    /// Hands a job that has just become available to one waiter.
-    fn offer(&mut self, now: Moment, seq: u64, effects: &mut Vec<Effect>) {
-        let Some(entry) = self.entries.get(&seq) else {
-            return;
-        };
-        let candidate = match &entry.key.place {
-            Place::Runner(runner) => self.waiters.of_runner(&Member {
-                owner: entry.key.owner.clone(),
-                runner: runner.clone(),
-            }),
-            Place::Pool => self.waiters.of_owner(&entry.key.owner, entry.needs),
-        };
-        let Some((waiter, who, caps)) = candidate else {
-            return;
-        };
-        if let Some(token) = self.take(now, &who, caps, effects) {
-            self.waiters.served(waiter);
-            effects.push(Effect::Granted { waiter, token });
-        }
-    }
-
-    fn take(
-        &mut self,
-        now: Moment,
-        who: &Member,
-        caps: Option<CapSet>,
-        effects: &mut Vec<Effect>,
-    ) -> Option<Token> {
-        let own = QueueKey::runner(who);
-        while let Some(seq) = self.lanes.get(&own).and_then(|lane| lane.first(None)) {
-            let needs = self.entries[&seq].needs;
-            match caps.map(|caps| needs.missing_from(caps)) {
-                Some(missing) if !missing.is_empty() => {
-                    let job = self.entries[&seq].job.clone();
-                    self.remove(seq);
-                    effects.push(Effect::Mismatch {
-                        job,
-                        runner: who.runner.clone(),
-                        missing,
-                    });
-                }
-                _ => return Some(self.grant(now, seq, who, caps)),
-            }
-        }
-        let pool = QueueKey::pool(&who.owner);
-        let seq = self.lanes.get(&pool).and_then(|lane| lane.first(caps))?;
-        Some(self.grant(now, seq, who, caps))
-    }
-
-    fn grant(&mut self, now: Moment, seq: u64, who: &Member, caps: Option<CapSet>) -> Token {
-        let entry = self.entries.get_mut(&seq).expect("BUG: unknown entry");
-        self.lanes
-            .get_mut(&entry.key)
-            .expect("BUG: an entry without its lane")
-            .serve(entry.class, entry.needs, &entry.group, seq);
-        entry.state = State::Leased(who.runner.clone());
-        entry.epoch += 1;
-        entry.active = now;
-        let token = Token {
-            job: entry.job.clone(),
-            epoch: entry.epoch,
-            runner: who.runner.clone(),
-        };
-        self.arm(now, seq);
-        self.refresh(now, who, caps);
-        token
-    }
-
-    /// Notes that a live runner with these capabilities is about, which keeps what it could run waiting.
-    fn refresh(&mut self, now: Moment, who: &Member, caps: Option<CapSet>) {
-        for key in [QueueKey::runner(who), QueueKey::pool(&who.owner)] {
-            if let Some(lane) = self.lanes.get_mut(&key) {
-                lane.asked(caps, now);
-            }
-        }
     }
 
     fn holding(&self, token: &Token) -> Option<u64> {

@@ -1,8 +1,8 @@
 //! How a run ends: a result from its holder, a failure from its holder, or a refusal by the hub.
 
 use everdict_contracts::{
-    Attestation, CaseProvenance, CaseResult, EnvSnapshot, ErrorCode, FailurePlacement, FailureStage, Fault, InfraEvent,
-    InfraScope, JobId, RunUsage, Score, TraceEvent, TraceEventKind, UnmeasuredReason,
+    Attestation, CaseProvenance, CaseResult, EnvSnapshot, ErrorCode, FailurePlacement, FailureStage, Fault,
+    InfraEvent, InfraScope, JobId, RunUsage, Score, TraceEvent, TraceEventKind, UnmeasuredReason,
 };
 use everdict_store::{Millis, Outcome, RunFinish, RunStatus, StoreError, Write};
 
@@ -151,7 +151,12 @@ pub(crate) async fn reject(shared: &Shared, job: &JobId, fault: Fault) -> Result
     Ok(())
 }
 
-async fn fail(shared: &Shared, job: &JobId, lease_epoch: Option<u64>, fault: Fault) -> Result<Outcome, StoreError> {
+async fn fail(
+    shared: &Shared,
+    job: &JobId,
+    lease_epoch: Option<u64>,
+    fault: Fault,
+) -> Result<Outcome, StoreError> {
     let Some(row) = shared.store.run(job.as_str()).await? else {
         return Ok(Outcome::Refused);
     };
@@ -171,7 +176,12 @@ async fn fail(shared: &Shared, job: &JobId, lease_epoch: Option<u64>, fault: Fau
     shared.store.write(Write::FinishRun(Box::new(finish))).await
 }
 
-fn failed_result(case_id: everdict_contracts::CaseId, harness: String, way: &Way, fault: &Fault) -> CaseResult {
+fn failed_result(
+    case_id: everdict_contracts::CaseId,
+    harness: String,
+    way: &Way,
+    fault: &Fault,
+) -> CaseResult {
     let mut result = CaseResult::new(case_id, harness, EnvSnapshot::prompt(""));
     let steps = way.steps();
     let mut failure = fault.clone().at_stage(FailureStage::Dispatch).failure();
@@ -182,12 +192,19 @@ fn failed_result(case_id: everdict_contracts::CaseId, harness: String, way: &Way
     result.trace = steps
         .into_iter()
         .zip(0_u32..)
-        .map(|((_, message, _), t)| TraceEvent::new(f64::from(t), InfraEvent::new(InfraScope::Placement, message)))
+        .map(|((_, message, _), t)| {
+            TraceEvent::new(f64::from(t), InfraEvent::new(InfraScope::Placement, message))
+        })
         .collect();
     let end = result.trace.len() as f64;
     result.trace.push(TraceEvent::error(end, fault.message.clone()));
     let detail = format!("[{}] {}", failure.class.as_str(), fault.message);
-    let score = Score::unmeasured("dispatch", "error", UnmeasuredReason::MissingEvidence, failure.retryable);
+    let score = Score::unmeasured(
+        "dispatch",
+        "error",
+        UnmeasuredReason::MissingEvidence,
+        failure.retryable,
+    );
     result.scores = vec![score.with_detail(detail)];
     result.failure = Some(failure);
     result

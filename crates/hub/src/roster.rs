@@ -145,7 +145,10 @@ impl Roster {
         };
         if let Some(names) = &args.capabilities {
             let known = Capability::known(names.iter().map(String::as_str));
-            let known: Vec<_> = known.into_iter().map(|capability| capability.to_string()).collect();
+            let known: Vec<_> = known
+                .into_iter()
+                .map(|capability| capability.to_string())
+                .collect();
             if entry.row.capabilities != known {
                 entry.row.capabilities.clone_from(&known);
                 touch.capabilities = Some(known);

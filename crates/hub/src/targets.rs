@@ -1,6 +1,8 @@
 //! From the runtime a run names to the queue its job goes to, or the reason why there is none.
 
-use everdict_contracts::{CaseJob, ErrorCode, Fault, HarnessSpec, RunnerId, RuntimeTarget, Subject, WorkspaceId};
+use everdict_contracts::{
+    CaseJob, ErrorCode, Fault, HarnessSpec, RunnerId, RuntimeTarget, Subject, WorkspaceId,
+};
 
 use crate::queue::{CapSet, Member, Owner, QueueKey};
 use crate::roster::{Candidate, Roster};
@@ -34,7 +36,8 @@ pub(crate) fn route(
         RuntimeTarget::PersonalRunner(id) => pinned(roster, personal(), id, job),
         RuntimeTarget::WorkspaceRunner(id) => pinned(roster, shared(), id, job),
         RuntimeTarget::Other(name) => {
-            let text = format!("no runtime `{name}` is registered: this hub runs jobs on `self` and `self:<id>`");
+            let text =
+                format!("no runtime `{name}` is registered: this hub runs jobs on `self` and `self:<id>`");
             Err(Fault::not_found(text).with_data("runtime", name.as_str()))
         }
     }
@@ -54,9 +57,14 @@ fn pool(roster: &Roster, owner: Owner, name: &str, needs: CapSet) -> Result<Rout
     let capable: Vec<_> = all.iter().filter(|one| may_run(one, needs)).collect();
     if capable.is_empty() {
         let need: Vec<_> = needs.iter().map(|capability| capability.to_string()).collect();
-        let advertised: std::collections::BTreeSet<_> =
-            all.iter().flat_map(|one| one.capabilities.iter().cloned()).collect();
-        let text = format!("no runner in the {name} pool has all of what this job needs: {}", need.join(", "));
+        let advertised: std::collections::BTreeSet<_> = all
+            .iter()
+            .flat_map(|one| one.capabilities.iter().cloned())
+            .collect();
+        let text = format!(
+            "no runner in the {name} pool has all of what this job needs: {}",
+            need.join(", ")
+        );
         return Err(Fault::bad_request(text)
             .with_data("pool", name)
             .with_data("need", need)
@@ -78,8 +86,15 @@ fn may_run(candidate: &Candidate, needs: CapSet) -> bool {
 fn offline_pool(name: &str, capable: &[&Candidate]) -> String {
     let labels: Vec<_> = capable.iter().take(NAMED).map(|one| one.label.as_str()).collect();
     let more = capable.len().saturating_sub(NAMED);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("no runner of the {name} pool is online ({}{more}): the job waits for one", labels.join(", "))
+    let more = if more > 0 {
+        format!(" and {more} more")
+    } else {
+        String::new()
+    };
+    format!(
+        "no runner of the {name} pool is online ({}{more}): the job waits for one",
+        labels.join(", ")
+    )
 }
 
 fn pinned(roster: &Roster, owner: Owner, id: &RunnerId, job: &CaseJob) -> Result<Route, Fault> {
@@ -96,7 +111,8 @@ fn pinned(roster: &Roster, owner: Owner, id: &RunnerId, job: &CaseJob) -> Result
         return Err(fault);
     };
     if needs_docker(job) && !runner.capabilities.iter().any(|name| name == "docker") {
-        let text = "this runner has no docker, which a service harness needs: install it and restart the runner";
+        let text =
+            "this runner has no docker, which a service harness needs: install it and restart the runner";
         let mut fault = Fault::new(ErrorCode::BadRequest, text)
             .with_data("runnerId", id.as_str())
             .with_data("need", "docker")
@@ -105,7 +121,11 @@ fn pinned(roster: &Roster, owner: Owner, id: &RunnerId, job: &CaseJob) -> Result
         return Err(fault);
     }
     let note = (!runner.online).then(|| {
-        let name = if runner.label.is_empty() { id.as_str() } else { &runner.label };
+        let name = if runner.label.is_empty() {
+            id.as_str()
+        } else {
+            &runner.label
+        };
         format!("runner \"{name}\" is offline: the job waits for it")
     });
     let member = Member {

@@ -51,7 +51,8 @@ pub enum Write {
         /// When.
         at: Millis,
     },
-    /// Puts a leased run back; refused unless `epoch` is still the stored one.
+    /// Puts a leased run back and counts the loss; a newer lease stays as it is. Refused when the run is over or
+    /// this lease was never stored.
     RequeueRun {
         /// The run.
         id: String,
@@ -265,10 +266,13 @@ fn lease_run(id: &str, epoch: u64, runner: &str, at: Millis) -> Statement {
     .bind(at)
 }
 
+/// A loss is counted even when the next lease has been stored already; only the status is its own then.
 fn requeue_run(id: &str, epoch: u64, requeues: u32, at: Millis) -> Statement {
     sqlx::query(
-        "UPDATE runs SET status = 'queued', requeues = $3, updated_at = $4, activity_at = $4
-         WHERE id = $1 AND status = 'running' AND lease_epoch = $2",
+        "UPDATE runs SET status = CASE WHEN lease_epoch = $2 THEN 'queued' ELSE status END,
+                         requeues = CASE WHEN requeues < $3 THEN $3 ELSE requeues END,
+                         updated_at = $4, activity_at = $4
+         WHERE id = $1 AND status IN ('queued', 'running') AND lease_epoch >= $2",
     )
     .bind(id.to_owned())
     .bind(epoch.cast_signed())

@@ -118,7 +118,10 @@ async fn a_requeue_that_comes_late_does_not_undo_the_next_lease(store: Store) {
         requeues: 1,
         at: 5_000,
     };
-    assert_eq!(outcome(&store, requeue(1)).await, Outcome::Refused);
+    assert_eq!(outcome(&store, requeue(1)).await, Outcome::Applied);
+    let row = store.run("run-1").await.unwrap().unwrap();
+    assert_eq!((row.status, row.requeues), (RunStatus::Running, 1));
+    assert_eq!(outcome(&store, requeue(3)).await, Outcome::Refused);
     assert_eq!(outcome(&store, requeue(2)).await, Outcome::Applied);
     let row = store.run("run-1").await.unwrap().unwrap();
     assert_eq!((row.status, row.requeues), (RunStatus::Queued, 1));

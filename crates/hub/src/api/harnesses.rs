@@ -39,7 +39,8 @@ pub(crate) async fn register(State(shared): State<Hubbed>, request: Request) -> 
     match known.await.map_err(storage)? {
         Some(known) if known.spec == row.spec => answer(StatusCode::OK, &named),
         _ => {
-            let text = format!("{named} is registered with another spec: a version never changes, pick a new one");
+            let text =
+                format!("{named} is registered with another spec: a version never changes, pick a new one");
             Err(Fault::new(ErrorCode::Conflict, text)
                 .with_data("id", named.id)
                 .with_data("version", named.version)
@@ -67,8 +68,16 @@ struct List<'a> {
 pub(crate) async fn list(State(shared): State<Hubbed>, headers: HeaderMap) -> Answer {
     let principal = caller(&shared, &headers).await?;
     principal.allow(Action::HarnessesRead)?;
-    let rows = shared.store.harnesses(principal.workspace().as_str()).await.map_err(storage)?;
-    let harnesses = rows.iter().map(view).collect::<Result<_, _>>().map_err(unprintable)?;
+    let rows = shared
+        .store
+        .harnesses(principal.workspace().as_str())
+        .await
+        .map_err(storage)?;
+    let harnesses = rows
+        .iter()
+        .map(view)
+        .collect::<Result<_, _>>()
+        .map_err(unprintable)?;
     answer(StatusCode::OK, &List { harnesses })
 }
 
@@ -80,7 +89,9 @@ pub(crate) async fn show(
 ) -> Answer {
     let principal = caller(&shared, &headers).await?;
     principal.allow(Action::HarnessesRead)?;
-    let found = shared.store.harness(principal.workspace().as_str(), &id, &version);
+    let found = shared
+        .store
+        .harness(principal.workspace().as_str(), &id, &version);
     match found.await.map_err(storage)? {
         Some(row) => answer(StatusCode::OK, &view(&row).map_err(unprintable)?),
         None => Err(Fault::not_found(format!("no harness {id}@{version} is registered")).into()),

@@ -49,10 +49,16 @@ pub(crate) async fn list(
     let limit = match paging.limit.as_deref().map(str::parse) {
         None => PAGE,
         Some(Ok(limit)) if (1..=MAX_PAGE).contains(&limit) => limit,
-        Some(_) => return Err(Fault::bad_request(format!("limit: expected a number from 1 to {MAX_PAGE}")).into()),
+        Some(_) => {
+            return Err(Fault::bad_request(format!("limit: expected a number from 1 to {MAX_PAGE}")).into());
+        }
     };
     let workspace = principal.workspace().as_str();
-    let page = shared.store.runs(workspace, paging.cursor.as_deref(), limit).await.map_err(storage)?;
+    let page = shared
+        .store
+        .runs(workspace, paging.cursor.as_deref(), limit)
+        .await
+        .map_err(storage)?;
     let full = paging.include.as_deref() == Some("result");
     let text = run_view::page(&page.runs, page.next.as_deref(), full).map_err(unprintable)?;
     Ok(json_response(StatusCode::OK, text))
@@ -65,7 +71,11 @@ pub(crate) async fn show(State(shared): State<Hubbed>, Path(id): Path<String>, h
 }
 
 /// Answers `POST /runs/{id}/cancel`.
-pub(crate) async fn cancel(State(shared): State<Hubbed>, Path(id): Path<String>, headers: HeaderMap) -> Answer {
+pub(crate) async fn cancel(
+    State(shared): State<Hubbed>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Answer {
     let (_, row) = visible(&shared, &headers, Action::RunsCancel, &id).await?;
     let hub = shared.clone();
     let row = finish(&shared, async move { dispatch::cancel(&hub, row).await }).await?;
@@ -73,7 +83,9 @@ pub(crate) async fn cancel(State(shared): State<Hubbed>, Path(id): Path<String>,
 }
 
 fn show_run(status: StatusCode, row: &RunRow) -> Answer {
-    run_view::run(row).map(|text| json_response(status, text)).map_err(unprintable)
+    run_view::run(row)
+        .map(|text| json_response(status, text))
+        .map_err(unprintable)
 }
 
 /// Finds a run that the caller may do something with. A run of another workspace does not exist.
@@ -88,6 +100,8 @@ pub(crate) async fn visible(
     let row = shared.store.run(id).await.map_err(storage)?;
     match row {
         Some(row) if row.workspace == principal.workspace().as_str() => Ok((principal, row)),
-        _ => Err(Fault::not_found(format!("no run {id}")).with_data("run", id).into()),
+        _ => Err(Fault::not_found(format!("no run {id}"))
+            .with_data("run", id)
+            .into()),
     }
 }

@@ -43,7 +43,11 @@ pub(crate) async fn events(
     headers: HeaderMap,
 ) -> Answer {
     let (_, run) = visible(&shared, &headers, Action::RunsRead, &id).await?;
-    let rows = shared.store.events(&id, asked.after.unwrap_or_default(), PAGE).await.map_err(storage)?;
+    let rows = shared
+        .store
+        .events(&id, asked.after.unwrap_or_default(), PAGE)
+        .await
+        .map_err(storage)?;
     let mut events = Vec::with_capacity(rows.len());
     for row in &rows {
         events.push(Event {
@@ -68,7 +72,11 @@ struct Screen {
 }
 
 /// Answers `GET /runs/{id}/screen` with the latest frame, base64 PNG.
-pub(crate) async fn screen(State(shared): State<Hubbed>, Path(id): Path<String>, headers: HeaderMap) -> Answer {
+pub(crate) async fn screen(
+    State(shared): State<Hubbed>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Answer {
     let (_, run) = visible(&shared, &headers, Action::RunsRead, &id).await?;
     let frame = shared.live.get(&id).and_then(|live| live.frame());
     let screen = Screen {

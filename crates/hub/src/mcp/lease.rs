@@ -38,7 +38,13 @@ pub(crate) struct LeaseCall {
 
 impl LeaseCall {
     /// Takes the job that is next, or a seat if there is none and `wait` allows it.
-    pub(crate) fn start(shared: &Hubbed, who: Member, caps: Option<CapSet>, wait: Duration, open: Open) -> Self {
+    pub(crate) fn start(
+        shared: &Hubbed,
+        who: Member,
+        caps: Option<CapSet>,
+        wait: Duration,
+        open: Open,
+    ) -> Self {
         let mut call = Self {
             shared: shared.clone(),
             who,
@@ -135,7 +141,10 @@ impl LeaseCall {
             runner: token.runner.to_string(),
             at,
         };
-        let (outcome, job) = tokio::join!(shared.store.write(lease), shared.jobs.take(&shared.store, &token.job));
+        let (outcome, job) = tokio::join!(
+            shared.store.write(lease),
+            shared.jobs.take(&shared.store, &token.job)
+        );
         let (Outcome::Applied, Some(job)) = (outcome.map_err(storage)?, job.map_err(storage)?) else {
             return Ok(None);
         };
@@ -147,7 +156,11 @@ impl LeaseCall {
 
     async fn live(&self, token: &Token) -> Result<Option<std::sync::Arc<LiveRun>>, Fault> {
         let shared = &self.shared;
-        shared.live.find(&shared.store, token.job.as_str()).await.map_err(storage)
+        shared
+            .live
+            .find(&shared.store, token.job.as_str())
+            .await
+            .map_err(storage)
     }
 
     fn release(&mut self) {

@@ -29,9 +29,7 @@ fn runner_tools() -> Vec<Value> {
     let object = json!({ "type": "object" });
     let events = json!({ "type": "array", "items": object, "minItems": 1, "maxItems": 500 });
     let wait = json!({ "type": "integer", "minimum": 0, "maximum": 60_000 });
-    let push = |field: &str, kind: &Value| {
-        json!({ "jobId": text, "leaseEpoch": epoch, field: kind })
-    };
+    let push = |field: &str, kind: &Value| json!({ "jobId": text, "leaseEpoch": epoch, field: kind });
     vec![
         tool(
             "lease_job",
@@ -62,10 +60,30 @@ fn runner_tools() -> Vec<Value> {
             &json!({ "jobId": text, "leaseEpoch": epoch, "message": text }),
             &["jobId", "leaseEpoch", "message"],
         ),
-        tool("report_case_log", "Appends to the log of a leased job.", &push("line", &text), &["line"]),
-        tool("report_case_screen", "Shows the screen of a leased job.", &push("frame", &text), &["frame"]),
-        tool("report_case_trace", "Shows trace events of a leased job.", &push("events", &events), &["events"]),
-        tool("report_case_track", "Records one entry of a leased job.", &push("item", &object), &["item"]),
+        tool(
+            "report_case_log",
+            "Appends to the log of a leased job.",
+            &push("line", &text),
+            &["line"],
+        ),
+        tool(
+            "report_case_screen",
+            "Shows the screen of a leased job.",
+            &push("frame", &text),
+            &["frame"],
+        ),
+        tool(
+            "report_case_trace",
+            "Shows trace events of a leased job.",
+            &push("events", &events),
+            &["events"],
+        ),
+        tool(
+            "report_case_track",
+            "Records one entry of a leased job.",
+            &push("item", &object),
+            &["item"],
+        ),
         tool(
             "poll_case_fs_requests",
             "Fetches what somebody wants to see of a leased job's folder.",
@@ -83,7 +101,10 @@ fn runner_tools() -> Vec<Value> {
 
 fn key_tools() -> Vec<Value> {
     let text = json!({ "type": "string" });
-    let names: Vec<_> = everdict_contracts::Capability::ALL.iter().map(|one| one.as_str()).collect();
+    let names: Vec<_> = everdict_contracts::Capability::ALL
+        .iter()
+        .map(|one| one.as_str())
+        .collect();
     vec![
         tool("list_runners", "Lists your runners.", &json!({}), &[]),
         tool(
@@ -96,6 +117,11 @@ fn key_tools() -> Vec<Value> {
             }),
             &["label"],
         ),
-        tool("revoke_runner", "Revokes one of your runners.", &json!({ "id": text }), &["id"]),
+        tool(
+            "revoke_runner",
+            "Revokes one of your runners.",
+            &json!({ "id": text }),
+            &["id"],
+        ),
     ]
 }

@@ -91,7 +91,11 @@ impl Sessions {
 
     /// Registers the notification stream; `None` when the session has one.
     pub(crate) fn stream(&self, session: &str) -> Option<Open> {
-        let taken = self.book().open.get(session).is_some_and(|open| open.contains_key(STREAM));
+        let taken = self
+            .book()
+            .open
+            .get(session)
+            .is_some_and(|open| open.contains_key(STREAM));
         (!taken).then(|| self.register(session, STREAM))
     }
 
@@ -127,11 +131,20 @@ impl Sessions {
     fn sign(&self, message: &[u8]) -> [u8; PART] {
         let pad = |byte: u8| {
             let mut block = [byte; BLOCK];
-            block.iter_mut().zip(self.key).for_each(|(slot, key)| *slot ^= key);
+            block
+                .iter_mut()
+                .zip(self.key)
+                .for_each(|(slot, key)| *slot ^= key);
             block
         };
-        let inner = Sha256::new().chain_update(pad(0x36)).chain_update(message).finalize();
-        let outer = Sha256::new().chain_update(pad(0x5c)).chain_update(inner).finalize();
+        let inner = Sha256::new()
+            .chain_update(pad(0x36))
+            .chain_update(message)
+            .finalize();
+        let outer = Sha256::new()
+            .chain_update(pad(0x5c))
+            .chain_update(inner)
+            .finalize();
         shortened(&outer)
     }
 }

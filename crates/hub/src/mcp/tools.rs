@@ -4,29 +4,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everdict_contracts::{
-    AcceptedReply, AttemptToken, DecodeError, FailArgs, Fault, FsAnswerArgs, FsAnswerReply, FsPollArgs, FsPollReply,
-    HeartbeatArgs, HeartbeatReply, LeaseArgs, LeaseReply, PROTOCOL_VERSION, PairBody, REASON_NO_TOKEN, REASON_STALE,
-    ReportLogArgs, ReportScreenArgs, ReportTraceArgs, ReportTrackArgs, RevokedReply, RunnerId, RunnerList, SubmitArgs,
+    AcceptedReply, AttemptToken, DecodeError, FailArgs, Fault, HeartbeatArgs, HeartbeatReply, LeaseArgs,
+    LeaseReply, PROTOCOL_VERSION, PairBody, REASON_NO_TOKEN, RevokedReply, RunnerId, RunnerList, SubmitArgs,
     decode,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::evidence;
 use crate::auth::Principal;
-use crate::dispatch::storage;
-use crate::live::{Kept, LiveRun};
 use crate::mcp::lease::LeaseCall;
 use crate::mcp::wire::ToolReply;
 use crate::pairing;
 use crate::queue::{Beat, CapSet, Member, Token};
 use crate::report;
 use crate::shared::{Hubbed, Shared};
-
-/// Why evidence is shown but not kept: its share of the disk is used up.
-const REASON_FULL: &str = "this run keeps no more of it";
-
-/// Why a screen is not durable: only the latest one is kept, in memory.
-const REASON_FRAME: &str = "screens are shown while the case runs and not recorded";
 
 /// How a tool call goes on.
 pub(crate) enum Called {
@@ -43,7 +35,7 @@ pub(crate) struct Caller {
 }
 
 /// Why a call gets no ordinary answer.
-enum Refusal {
+pub(super) enum Refusal {
     Arguments(DecodeError),
     Fault(Fault),
     NotARunner,
@@ -62,10 +54,16 @@ impl From<DecodeError> for Refusal {
     }
 }
 
-type Answer = Result<String, Refusal>;
+pub(super) type Answer = Result<String, Refusal>;
 
 /// Calls a tool. Every refusal is an answer, as clients of the protocol expect.
-pub(crate) async fn call(shared: &Hubbed, caller: &Caller, id: &str, name: &str, args: Option<&RawValue>) -> Called {
+pub(crate) async fn call(
+    shared: &Hubbed,
+    caller: &Caller,
+    id: &str,
+    name: &str,
+    args: Option<&RawValue>,
+) -> Called {
     let args = args.map_or("{}", RawValue::get);
     if name == "lease_job" {
         return match lease(shared, caller, id, args) {
@@ -86,12 +84,12 @@ async fn quick(shared: &Hubbed, caller: &Caller, name: &str, args: &str) -> Answ
         "heartbeat_job" => heartbeat(shared, principal, args),
         "submit_job_result" => submit(shared, principal, args).await,
         "fail_job" => fail(shared, principal, args).await,
-        "report_case_log" => log(shared, principal, args).await,
-        "report_case_trace" => trace(shared, principal, args).await,
-        "report_case_track" => track(shared, principal, args).await,
-        "report_case_screen" => screen(shared, principal, args).await,
-        "poll_case_fs_requests" => fs_poll(shared, principal, args),
-        "answer_case_fs_request" => fs_answer(shared, principal, args),
+        "report_case_log" => evidence::log(shared, principal, args).await,
+        "report_case_trace" => evidence::trace(shared, principal, args).await,
+        "report_case_track" => evidence::track(shared, principal, args).await,
+        "report_case_screen" => evidence::screen(shared, principal, args).await,
+        "poll_case_fs_requests" => evidence::fs_poll(shared, principal, args),
+        "answer_case_fs_request" => evidence::fs_answer(shared, principal, args),
         "list_runners" => json(&RunnerList {
             runners: pairing::list(shared, principal)?,
         }),
@@ -113,14 +111,14 @@ struct Revoke {
     id: RunnerId,
 }
 
-fn runner(principal: &Principal) -> Result<&Member, Refusal> {
+pub(super) fn runner(principal: &Principal) -> Result<&Member, Refusal> {
     match principal {
         Principal::Runner { member, .. } => Ok(member),
         Principal::Key { .. } => Err(Refusal::NotARunner),
     }
 }
 
-fn token(who: &Member, attempt: AttemptToken) -> Token {
+pub(super) fn token(who: &Member, attempt: AttemptToken) -> Token {
     Token {
         job: attempt.job_id,
         epoch: attempt.lease_epoch,
@@ -133,7 +131,12 @@ fn caps(names: Option<&Vec<String>>) -> Option<CapSet> {
 }
 
 /// Starts a lease call, or answers at once when the runner is too old to get a job.
-fn lease(shared: &Hubbed, caller: &Caller, id: &str, args: &str) -> Result<Result<LeaseCall, String>, Refusal> {
+fn lease(
+    shared: &Hubbed,
+    caller: &Caller,
+    id: &str,
+    args: &str,
+) -> Result<Result<LeaseCall, String>, Refusal> {
     let args: LeaseArgs = decode(args)?;
     let who = runner(&caller.principal)?;
     shared.store_touch(shared.roster.on_lease(&who.runner, &args));
@@ -152,12 +155,16 @@ fn lease(shared: &Hubbed, caller: &Caller, id: &str, args: &str) -> Result<Resul
 fn heartbeat(shared: &Hubbed, principal: &Principal, args: &str) -> Answer {
     let args: HeartbeatArgs = decode(args)?;
     let who = runner(principal)?;
-    let touch = shared.roster.on_heartbeat(&who.runner, args.status.as_deref(), args.status_level);
+    let touch = shared
+        .roster
+        .on_heartbeat(&who.runner, args.status.as_deref(), args.status_level);
     shared.store_touch(touch);
     let (beat, reason) = match (args.attempt(), &args.job_id) {
         (Some(attempt), _) => {
             let (token, caps) = (token(who, attempt), caps(args.capabilities.as_ref()));
-            let beat = shared.desk.ask(|queue, now| queue.heartbeat(now, who, &token, caps));
+            let beat = shared
+                .desk
+                .ask(|queue, now| queue.heartbeat(now, who, &token, caps));
             (Some(beat), None)
         }
         (None, Some(_)) => (Some(Beat::Stale), Some(REASON_NO_TOKEN.to_owned())),
@@ -176,7 +183,10 @@ async fn submit(shared: &Hubbed, principal: &Principal, args: &str) -> Answer {
     let who = runner(principal)?.clone();
     let token = token(&who, args.attempt.clone());
     let hub = shared.clone();
-    let accepted = finish(shared, async move { report::accept(&hub, &who, &token, args.result).await }).await?;
+    let accepted = finish(shared, async move {
+        report::accept(&hub, &who, &token, args.result).await
+    })
+    .await?;
     json(&AcceptedReply {
         job_id: args.attempt.job_id,
         accepted,
@@ -188,7 +198,10 @@ async fn fail(shared: &Hubbed, principal: &Principal, args: &str) -> Answer {
     let who = runner(principal)?.clone();
     let token = token(&who, args.attempt.clone());
     let hub = shared.clone();
-    let accepted = finish(shared, async move { report::give_up(&hub, &who, &token, args.message).await }).await?;
+    let accepted = finish(shared, async move {
+        report::give_up(&hub, &who, &token, args.message).await
+    })
+    .await?;
     json(&AcceptedReply {
         job_id: args.attempt.job_id,
         accepted,
@@ -206,145 +219,12 @@ async fn finish<T: Send + 'static>(
     }
 }
 
-#[derive(Debug, Serialize)]
-struct Pushed {
-    ok: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    durable: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'static str>,
-    /// There when the run was cancelled, so that a job that talks hears it before its next heartbeat.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cancelled: Option<bool>,
-}
-
-impl Pushed {
-    fn kept(kept: Kept) -> Self {
-        Self {
-            ok: true,
-            durable: Some(kept == Kept::Yes),
-            reason: (kept == Kept::Full).then_some(REASON_FULL),
-            cancelled: None,
-        }
-    }
-
-    fn refused(reason: &'static str, cancelled: bool) -> Self {
-        Self {
-            ok: false,
-            durable: Some(false),
-            reason: Some(reason),
-            cancelled: cancelled.then_some(true),
-        }
-    }
-}
-
-/// Finds the run that the holder of this lease may write to.
-async fn writable(
-    shared: &Shared,
-    principal: &Principal,
-    attempt: Option<AttemptToken>,
-) -> Result<Result<(String, Arc<LiveRun>), Pushed>, Refusal> {
-    let who = runner(principal)?;
-    let Some(attempt) = attempt else {
-        return Ok(Err(Pushed::refused(REASON_NO_TOKEN, false)));
-    };
-    let token = token(who, attempt);
-    let standing = shared.desk.ask(|queue, _| queue.standing(&token));
-    if standing != Beat::Extended {
-        return Ok(Err(Pushed::refused(REASON_STALE, standing == Beat::Cancelled)));
-    }
-    let run = token.job.into_string();
-    let live = shared.live.find(&shared.store, &run).await.map_err(storage)?;
-    Ok(live.map(|live| (run, live)).ok_or(Pushed::refused(REASON_STALE, false)))
-}
-
-async fn log(shared: &Shared, principal: &Principal, args: &str) -> Answer {
-    let args: ReportLogArgs = decode(args)?;
-    let pushed = match writable(shared, principal, args.attempt()).await? {
-        Ok((run, live)) => {
-            let kept = live.log(&shared.store, &run, args.line, shared.config.log_cap).await;
-            Pushed::kept(kept.map_err(storage)?)
-        }
-        Err(refused) => refused,
-    };
-    json(&pushed)
-}
-
-async fn trace(shared: &Shared, principal: &Principal, args: &str) -> Answer {
-    let args: ReportTraceArgs = decode(args)?;
-    let mut pushed = match writable(shared, principal, args.attempt()).await? {
-        Ok((run, live)) => {
-            let kept = live.event(&shared.store, &run, "trace", json(&args.events)?).await;
-            Pushed::kept(kept.map_err(storage)?)
-        }
-        Err(refused) => refused,
-    };
-    pushed.durable = None;
-    json(&pushed)
-}
-
-async fn track(shared: &Shared, principal: &Principal, args: &str) -> Answer {
-    let args: ReportTrackArgs = decode(args)?;
-    let pushed = match writable(shared, principal, args.attempt()).await? {
-        Ok((run, live)) => {
-            let kept = live.event(&shared.store, &run, "track", json(&args.item)?).await;
-            Pushed::kept(kept.map_err(storage)?)
-        }
-        Err(refused) => refused,
-    };
-    json(&pushed)
-}
-
-async fn screen(shared: &Shared, principal: &Principal, args: &str) -> Answer {
-    let args: ReportScreenArgs = decode(args)?;
-    let pushed = match writable(shared, principal, args.attempt()).await? {
-        Ok((_, live)) => {
-            live.show(args.frame);
-            Pushed {
-                durable: Some(false),
-                reason: Some(REASON_FRAME),
-                ..Pushed::kept(Kept::Yes)
-            }
-        }
-        Err(refused) => refused,
-    };
-    json(&pushed)
-}
-
-fn fs_poll(shared: &Shared, principal: &Principal, args: &str) -> Answer {
-    let args: FsPollArgs = decode(args)?;
-    let (job_id, lease_epoch) = (args.job_id, args.lease_epoch);
-    let token = token(runner(principal)?, AttemptToken { job_id, lease_epoch });
-    json(&match shared.desk.ask(|queue, _| queue.standing(&token)) {
-        Beat::Extended => FsPollReply {
-            requests: shared.fs.poll(token.job.as_str()),
-            reason: None,
-        },
-        Beat::Cancelled | Beat::Stale => FsPollReply {
-            requests: Vec::new(),
-            reason: Some(REASON_STALE.to_owned()),
-        },
+pub(super) fn json<T: Serialize>(value: &T) -> Answer {
+    serde_json::to_string(value).map_err(|error| {
+        Fault::internal("the answer has no JSON form")
+            .caused_by(error)
+            .into()
     })
-}
-
-fn fs_answer(shared: &Shared, principal: &Principal, args: &str) -> Answer {
-    let args: FsAnswerArgs = decode(args)?;
-    let (job_id, lease_epoch) = (args.job_id, args.lease_epoch);
-    let token = token(runner(principal)?, AttemptToken { job_id, lease_epoch });
-    json(&match shared.desk.ask(|queue, _| queue.standing(&token)) {
-        Beat::Extended => {
-            shared.fs.answer(token.job.as_str(), &args.request_id, args.result);
-            FsAnswerReply { ok: true, reason: None }
-        }
-        Beat::Cancelled | Beat::Stale => FsAnswerReply {
-            ok: false,
-            reason: Some(REASON_STALE.to_owned()),
-        },
-    })
-}
-
-fn json<T: Serialize>(value: &T) -> Answer {
-    serde_json::to_string(value).map_err(|error| Fault::internal("the answer has no JSON form").caused_by(error).into())
 }
 
 fn refused(name: &str, refusal: &Refusal) -> ToolReply {

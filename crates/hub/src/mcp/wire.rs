@@ -232,9 +232,13 @@ mod tests {
             payload(&frame),
             json!({"result": {"content": [{"type": "text", "text": "{\n  \"job\": null\n}"}]}, "jsonrpc": "2.0", "id": 7})
         );
-        let error = json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32601, "message": "Method not found"}});
+        let error =
+            json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32601, "message": "Method not found"}});
         assert_eq!(payload(&error_frame("1", -32601, "Method not found")), error);
-        assert_eq!(payload(&result_frame("1", "{}")), json!({"result": {}, "jsonrpc": "2.0", "id": 1}));
+        assert_eq!(
+            payload(&result_frame("1", "{}")),
+            json!({"result": {}, "jsonrpc": "2.0", "id": 1})
+        );
     }
 
     #[test]

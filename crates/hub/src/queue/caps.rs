@@ -37,9 +37,7 @@ impl FromIterator<Capability> for CapSet {
         capabilities
             .into_iter()
             .filter(|capability| capability.is_functional())
-            .fold(Self::default(), |set, capability| {
-                Self(set.0 | bit(capability))
-            })
+            .fold(Self::default(), |set, capability| Self(set.0 | bit(capability)))
     }
 }
 

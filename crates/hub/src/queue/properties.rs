@@ -13,15 +13,40 @@ const RUNNERS: [&str; 3] = ["r1", "r2", "r3"];
 
 #[derive(Debug, Clone)]
 enum Step {
-    Enqueue { pinned: Option<usize>, docker: bool, urgent: bool, group: u8 },
-    Lease { runner: usize, docker: bool, wait: bool },
-    Leave { pick: usize },
-    GiveBack { pick: usize },
-    Heartbeat { pick: usize },
-    Submit { pick: usize, stale: bool, stranger: bool },
-    SubmitFails { pick: usize },
-    Cancel { pick: usize },
-    Pass { seconds: u64 },
+    Enqueue {
+        pinned: Option<usize>,
+        docker: bool,
+        urgent: bool,
+        group: u8,
+    },
+    Lease {
+        runner: usize,
+        docker: bool,
+        wait: bool,
+    },
+    Leave {
+        pick: usize,
+    },
+    GiveBack {
+        pick: usize,
+    },
+    Heartbeat {
+        pick: usize,
+    },
+    Submit {
+        pick: usize,
+        stale: bool,
+        stranger: bool,
+    },
+    SubmitFails {
+        pick: usize,
+    },
+    Cancel {
+        pick: usize,
+    },
+    Pass {
+        seconds: u64,
+    },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -59,8 +84,14 @@ impl Books {
         let epoch = self.epochs.entry(token.job.clone()).or_default();
         assert!(token.epoch > *epoch, "epoch went back: {token:?}");
         *epoch = token.epoch;
-        assert!(!self.finished.contains(&token.job), "granted after a result: {token:?}");
-        assert!(!self.ended.contains(&token.job), "granted after its end: {token:?}");
+        assert!(
+            !self.finished.contains(&token.job),
+            "granted after a result: {token:?}"
+        );
+        assert!(
+            !self.ended.contains(&token.job),
+            "granted after its end: {token:?}"
+        );
         self.grants.push(token.clone());
     }
 
@@ -118,7 +149,12 @@ struct World {
 impl World {
     fn apply(&mut self, step: Step) {
         match step {
-            Step::Enqueue { pinned, docker, urgent, group } => {
+            Step::Enqueue {
+                pinned,
+                docker,
+                urgent,
+                group,
+            } => {
                 self.enqueue(pinned, docker, urgent, group);
             }
             Step::Lease { runner, docker, wait } => {
@@ -161,7 +197,11 @@ impl World {
                     assert_eq!(beat == Beat::Extended, writable);
                 }
             }
-            Step::Submit { pick, stale, stranger } => self.submit(pick, stale, stranger),
+            Step::Submit {
+                pick,
+                stale,
+                stranger,
+            } => self.submit(pick, stale, stranger),
             Step::SubmitFails { pick } => {
                 if let Some(token) = self.books.pick(pick)
                     && self.queue.begin_finish(&token)

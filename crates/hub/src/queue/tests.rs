@@ -117,7 +117,12 @@ fn interactive_first_then_the_group_that_waited_longest_then_order_of_arrival() 
         group: group.into(),
         ..pool_job(id)
     };
-    for job in [grouped("a1", "a"), grouped("a2", "a"), grouped("a3", "a"), grouped("b1", "b")] {
+    for job in [
+        grouped("a1", "a"),
+        grouped("a2", "a"),
+        grouped("a3", "a"),
+        grouped("b1", "b"),
+    ] {
         queue.enqueue(at(0), job);
     }
     let urgent = Parked {
@@ -135,7 +140,13 @@ fn interactive_first_then_the_group_that_waited_longest_then_order_of_arrival() 
 fn a_pool_job_skips_a_runner_that_cannot_run_it() {
     let mut queue = queue();
     let needs = [Capability::Docker].into_iter().collect();
-    queue.enqueue(at(0), Parked { needs, ..pool_job("docker") });
+    queue.enqueue(
+        at(0),
+        Parked {
+            needs,
+            ..pool_job("docker")
+        },
+    );
     queue.enqueue(at(0), pool_job("plain"));
     let git = wait_or_take(&mut queue, "r1", caps(&[Capability::Git]));
     assert_eq!(git.as_deref(), Some("plain"));
@@ -155,7 +166,13 @@ fn wait_or_take(queue: &mut Queue, runner: &str, gate: Option<CapSet>) -> Option
 fn a_pinned_job_its_runner_cannot_run_is_rejected_when_the_runner_asks() {
     let mut queue = queue();
     let needs: CapSet = [Capability::Docker].into_iter().collect();
-    queue.enqueue(at(0), Parked { needs, ..own_job("j", "r1") });
+    queue.enqueue(
+        at(0),
+        Parked {
+            needs,
+            ..own_job("j", "r1")
+        },
+    );
     let (leased, effects) = queue.lease(at(1), &member("ann", "r1"), caps(&[]), false);
     assert_eq!(leased, Leased::Nothing);
     let expected = Effect::Mismatch {
@@ -170,7 +187,13 @@ fn a_pinned_job_its_runner_cannot_run_is_rejected_when_the_runner_asks() {
 fn a_caller_that_names_no_capabilities_is_not_gated() {
     let mut queue = queue();
     let needs = [Capability::Docker].into_iter().collect();
-    queue.enqueue(at(0), Parked { needs, ..own_job("j", "r1") });
+    queue.enqueue(
+        at(0),
+        Parked {
+            needs,
+            ..own_job("j", "r1")
+        },
+    );
     assert_eq!(take(&mut queue, 1, "r1"), Some(("j".into(), 1)));
 }
 
@@ -303,7 +326,13 @@ fn a_job_nobody_asks_for_ends_and_one_that_a_busy_runner_could_take_waits_on() {
     queue.enqueue(at(0), pool_job("held"));
     take(&mut queue, 0, "r1").unwrap();
     let needs = [Capability::Docker].into_iter().collect();
-    queue.enqueue(at(0), Parked { needs, ..pool_job("docker") });
+    queue.enqueue(
+        at(0),
+        Parked {
+            needs,
+            ..pool_job("docker")
+        },
+    );
     queue.enqueue(at(0), pool_job("plain"));
     for beat in 0..10 {
         let now = at(30 * beat);

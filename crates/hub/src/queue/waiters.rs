@@ -114,9 +114,12 @@ impl Waiters {
     ) -> Option<(WaiterId, Member, Option<CapSet>)> {
         let crowd = self.crowds.get(owner)?;
         crowd.order.iter().find_map(|(_, runner)| {
-            let (id, caps) = crowd.runners.get(runner)?.waiting.iter().find(|(_, caps)| {
-                caps.is_none_or(|caps| needs.missing_from(caps).is_empty())
-            })?;
+            let (id, caps) = crowd
+                .runners
+                .get(runner)?
+                .waiting
+                .iter()
+                .find(|(_, caps)| caps.is_none_or(|caps| needs.missing_from(caps).is_empty()))?;
             let who = Member {
                 owner: owner.clone(),
                 runner: runner.clone(),

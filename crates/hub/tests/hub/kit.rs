@@ -37,7 +37,10 @@ impl World {
         config.listen = SocketAddr::from(([127, 0, 0, 1], 0));
         change(&mut config);
         let hub = Hub::open(config.clone()).await.unwrap();
-        let key = hub.create_api_key(&WorkspaceId::from("acme"), Role::Admin).await.unwrap();
+        let key = hub
+            .create_api_key(&WorkspaceId::from("acme"), Role::Admin)
+            .await
+            .unwrap();
         let mut world = Self {
             hub: Arc::new(hub),
             address: config.listen,
@@ -55,7 +58,8 @@ impl World {
         let listener = self.hub.bind().await.unwrap();
         self.address = listener.local_addr().unwrap();
         let (hub, stop) = (self.hub.clone(), self.stop.clone());
-        self.server.spawn(async move { hub.serve(listener, stop).await.unwrap() });
+        self.server
+            .spawn(async move { hub.serve(listener, stop).await.unwrap() });
     }
 
     /// Stops the server; returns once it has.
@@ -68,7 +72,14 @@ impl World {
     /// Stops the hub and opens another one on the same folder.
     pub async fn restart(mut self) -> Self {
         self.stop().await;
-        let Self { hub, key, config, folder, server, .. } = self;
+        let Self {
+            hub,
+            key,
+            config,
+            folder,
+            server,
+            ..
+        } = self;
         drop(hub);
         drop(server);
         let hub = Hub::open(config.clone()).await.unwrap();
@@ -102,7 +113,11 @@ impl World {
     }
 
     pub async fn key(&self, workspace: &str, role: Role) -> String {
-        let key = self.hub.create_api_key(&WorkspaceId::from(workspace), role).await.unwrap();
+        let key = self
+            .hub
+            .create_api_key(&WorkspaceId::from(workspace), role)
+            .await
+            .unwrap();
         key.expose().to_owned()
     }
 

@@ -18,7 +18,10 @@ async fn a_port_in_use_is_told_with_the_fix() {
     let error = hub.bind().await.unwrap_err();
     assert!(matches!(error, HubError::PortInUse { .. }));
     let text = error.to_string();
-    assert!(text.contains(&world.address.to_string()) && text.contains("--listen"), "{text}");
+    assert!(
+        text.contains(&world.address.to_string()) && text.contains("--listen"),
+        "{text}"
+    );
 }
 
 #[tokio::test]
@@ -51,7 +54,13 @@ async fn stopping_ends_long_polls_and_streams_at_once() {
     let since = Instant::now();
     world.stop().await;
     assert!(since.elapsed() < Duration::from_secs(4), "{:?}", since.elapsed());
-    assert!(timeout(PATIENCE, poll.text()).await.unwrap().unwrap().contains("null"));
+    assert!(
+        timeout(PATIENCE, poll.text())
+            .await
+            .unwrap()
+            .unwrap()
+            .contains("null")
+    );
     timeout(PATIENCE, follow.text()).await.unwrap().unwrap();
 }
 
@@ -59,7 +68,10 @@ async fn stopping_ends_long_polls_and_streams_at_once() {
 async fn keys_act_as_their_workspace_or_as_the_subject_they_were_made_for() {
     let world = World::start().await;
     let (_, me) = world.http().get("/me").await;
-    assert_eq!((&me["subject"], &me["workspace"]), (&"key:acme".into(), &"acme".into()));
+    assert_eq!(
+        (&me["subject"], &me["workspace"]),
+        (&"key:acme".into(), &"acme".into())
+    );
     assert_eq!(me["roles"], serde_json::json!(["admin"]));
     let new = |subject: &str| NewApiKey {
         workspace: WorkspaceId::from("acme"),
@@ -71,7 +83,11 @@ async fn keys_act_as_their_workspace_or_as_the_subject_they_were_made_for() {
     assert_eq!(world.http_as(key.expose()).get("/me").await.1["subject"], "ann");
     let reserved = world.hub.add_api_key(new("ws:acme")).await.unwrap_err();
     assert!(matches!(reserved, HubError::ReservedSubject { .. }));
-    let nameless = world.hub.create_api_key(&WorkspaceId::from("a b"), Role::Admin).await.unwrap_err();
+    let nameless = world
+        .hub
+        .create_api_key(&WorkspaceId::from("a b"), Role::Admin)
+        .await
+        .unwrap_err();
     assert!(matches!(nameless, HubError::BadWorkspace { .. }));
     assert!(world.hub.has_api_key(&WorkspaceId::from("acme")).await.unwrap());
     assert!(!world.hub.has_api_key(&WorkspaceId::from("other")).await.unwrap());

@@ -15,13 +15,18 @@ struct Events {
 impl Events {
     async fn open(world: &World, run: &str, last: Option<&str>) -> Self {
         let client = reqwest::Client::new();
-        let mut request = client.get(world.url(&format!("/runs/{run}/logs?follow=1"))).bearer_auth(&world.key);
+        let mut request = client
+            .get(world.url(&format!("/runs/{run}/logs?follow=1")))
+            .bearer_auth(&world.key);
         if let Some(last) = last {
             request = request.header("last-event-id", last);
         }
         let response = request.send().await.unwrap();
         assert_eq!(response.headers()["content-type"], "text/event-stream");
-        Self { response, buffer: String::new() }
+        Self {
+            response,
+            buffer: String::new(),
+        }
     }
 
     /// The next event as name, id and data; `None` at the end of the stream.
@@ -70,7 +75,10 @@ async fn a_log_is_followed_live_and_ends_with_the_run() {
     let runner = world.runner().await;
     let run = world.submit(&runner.target()).await;
     let mut events = Events::open(&world, &run, None).await;
-    assert_eq!(events.next().await.unwrap(), ("status".into(), String::new(), json!({"status": "queued"})));
+    assert_eq!(
+        events.next().await.unwrap(),
+        ("status".into(), String::new(), json!({"status": "queued"}))
+    );
     runner.lease(0).await;
     assert_eq!(events.next().await.unwrap().2, json!({"status": "running"}));
     for line in ["one", "two\nlines"] {
@@ -78,7 +86,10 @@ async fn a_log_is_followed_live_and_ends_with_the_run() {
         assert_eq!(events.lines(1).await, [line]);
     }
     runner.submit(&run, 1).await;
-    assert_eq!(events.next().await.unwrap(), ("end".into(), String::new(), json!({"status": "succeeded"})));
+    assert_eq!(
+        events.next().await.unwrap(),
+        ("end".into(), String::new(), json!({"status": "succeeded"}))
+    );
     assert_eq!(events.next().await, None);
 }
 
@@ -111,7 +122,12 @@ async fn lines_pushed_at_the_same_time_all_arrive_in_order_of_their_numbers() {
     }
     assert_eq!(events.lines(50).await.len(), 50);
     let (_, log) = world.http().get(&format!("/runs/{run}/logs")).await;
-    let seqs: Vec<_> = log["lines"].as_array().unwrap().iter().map(|line| line["seq"].as_u64().unwrap()).collect();
+    let seqs: Vec<_> = log["lines"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|line| line["seq"].as_u64().unwrap())
+        .collect();
     assert_eq!(seqs, (1..=50).collect::<Vec<_>>());
 }
 
@@ -123,7 +139,10 @@ async fn a_finished_log_is_a_document_or_a_stream_that_ends() {
     runner.submit(&run, 1).await;
     let (status, log) = world.http().get(&format!("/runs/{run}/logs")).await;
     assert_eq!(status, StatusCode::OK);
-    assert_eq!((&log["status"], &log["found"], &log["text"]), (&json!("succeeded"), &json!(true), &json!("only")));
+    assert_eq!(
+        (&log["status"], &log["found"], &log["text"]),
+        (&json!("succeeded"), &json!(true), &json!("only"))
+    );
     assert_eq!(log["last"], 1);
     let (_, rest) = world.http().get(&format!("/runs/{run}/logs?after=1")).await;
     assert_eq!((&rest["found"], &rest["text"]), (&json!(false), &json!("")));
@@ -157,7 +176,13 @@ async fn evidence_can_be_read_while_the_run_goes_on() {
     let args = json!({"jobId": run, "leaseEpoch": 1, "frame": "aGk="});
     runner.mcp.call("report_case_screen", args).await;
     let (_, seen) = world.http().get(&format!("/runs/{run}/events")).await;
-    assert_eq!((&seen["events"][0]["kind"], &seen["events"][0]["body"]), (&json!("trace"), &events));
+    assert_eq!(
+        (&seen["events"][0]["kind"], &seen["events"][0]["body"]),
+        (&json!("trace"), &events)
+    );
     let (_, screen) = world.http().get(&format!("/runs/{run}/screen")).await;
-    assert_eq!((&screen["found"], &screen["frame"]), (&json!(true), &json!("aGk=")));
+    assert_eq!(
+        (&screen["found"], &screen["frame"]),
+        (&json!(true), &json!("aGk="))
+    );
 }

@@ -1,5 +1,6 @@
 //! The hub over real HTTP on loopback.
 
+mod access;
 mod kit;
 mod lease;
 mod life;

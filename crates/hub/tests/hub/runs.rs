@@ -12,8 +12,14 @@ async fn a_run_goes_from_queued_to_succeeded_with_provenance() {
     let runner = world.runner().await;
     let (status, queued) = world.http().post("/runs", &run_on(&runner.target())).await;
     assert_eq!(status, StatusCode::ACCEPTED);
-    assert_eq!((&queued["status"], &queued["kind"]), (&json!("queued"), &json!("eval")));
-    assert_eq!((&queued["tenant"], &queued["createdBy"]), (&json!("acme"), &json!("key:acme")));
+    assert_eq!(
+        (&queued["status"], &queued["kind"]),
+        (&json!("queued"), &json!("eval"))
+    );
+    assert_eq!(
+        (&queued["tenant"], &queued["createdBy"]),
+        (&json!("acme"), &json!("key:acme"))
+    );
     assert_eq!(queued["runtime"], runner.target());
     assert_eq!(queued["caseSpec"]["task"], "say \"hi\"\n");
     assert_eq!(queued["class"], "interactive");
@@ -28,7 +34,12 @@ async fn a_run_goes_from_queued_to_succeeded_with_provenance() {
     });
     assert_eq!(result["provenance"], provenance);
     assert_eq!(result["scores"][0]["status"], "measured");
-    let events: Vec<_> = result["trace"].as_array().unwrap().iter().map(|event| event["event"].clone()).collect();
+    let events: Vec<_> = result["trace"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|event| event["event"].clone())
+        .collect();
     assert_eq!(events, [json!("accepted"), json!("started"), Value::Null]);
     assert_eq!(done["usage"]["calls"], 0);
     let typed: everdict_contracts::RunRecord = everdict_contracts::decode(done).unwrap();
@@ -55,7 +66,10 @@ async fn refused_runs_are_taken_in_and_fail_with_the_reason() {
         let failed = world.run_with(&run, "failed").await;
         assert_eq!(failed["error"]["code"], code, "{target}");
         let failure = &failed["result"]["failure"];
-        assert_eq!((&failure["stage"], &failure["class"]), (&json!("dispatch"), &json!("config")));
+        assert_eq!(
+            (&failure["stage"], &failure["class"]),
+            (&json!("dispatch"), &json!("config"))
+        );
         assert_eq!(failed["result"]["scores"][0]["graderId"], "dispatch");
         assert_eq!(failed["result"]["scores"][0].get("value"), None);
     }
@@ -122,7 +136,10 @@ async fn a_runner_that_gives_up_fails_the_run_in_its_own_words() {
     assert_eq!(reply, json!({"jobId": run, "accepted": true}));
     assert_eq!(runner.mcp.call("fail_job", args).await["accepted"], false);
     let failed = world.run_with(&run, "failed").await;
-    assert_eq!(failed["error"], json!({"code": "UPSTREAM_ERROR", "message": "malformed job: task"}));
+    assert_eq!(
+        failed["error"],
+        json!({"code": "UPSTREAM_ERROR", "message": "malformed job: task"})
+    );
     assert_eq!(failed["result"]["failure"]["runnerId"], runner.id);
 }
 
@@ -137,12 +154,20 @@ async fn runs_are_listed_newest_first_in_pages_and_only_to_their_workspace() {
     runs.reverse();
     let (_, first) = world.http().get("/runs?limit=3").await;
     let ids = |page: &Value| -> Vec<Value> {
-        page["runs"].as_array().unwrap().iter().map(|run| run["id"].clone()).collect()
+        page["runs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|run| run["id"].clone())
+            .collect()
     };
     assert_eq!(ids(&first), runs[..3]);
     assert_eq!(first["runs"][0].get("caseSpec"), None);
     let cursor = first["nextCursor"].as_str().unwrap();
-    let (_, second) = world.http().get(&format!("/runs?limit=3&cursor={cursor}&include=result")).await;
+    let (_, second) = world
+        .http()
+        .get(&format!("/runs?limit=3&cursor={cursor}&include=result"))
+        .await;
     assert_eq!(ids(&second), runs[3..]);
     assert!(second["runs"][0]["caseSpec"].is_object());
     assert_eq!(second.get("nextCursor"), None);
@@ -155,9 +180,16 @@ async fn runs_are_listed_newest_first_in_pages_and_only_to_their_workspace() {
     let run = runs[0].as_str().unwrap();
     for path in ["", "/logs", "/events", "/screen", "/fs"] {
         let (status, refused) = other.get(&format!("/runs/{run}{path}")).await;
-        assert_eq!((status, &refused["code"]), (StatusCode::NOT_FOUND, &json!("NOT_FOUND")), "{path}");
+        assert_eq!(
+            (status, &refused["code"]),
+            (StatusCode::NOT_FOUND, &json!("NOT_FOUND")),
+            "{path}"
+        );
     }
-    assert_eq!(other.post(&format!("/runs/{run}/cancel"), &json!({})).await.0, StatusCode::NOT_FOUND);
+    assert_eq!(
+        other.post(&format!("/runs/{run}/cancel"), &json!({})).await.0,
+        StatusCode::NOT_FOUND
+    );
 }
 
 #[tokio::test]
@@ -170,14 +202,31 @@ async fn a_registered_harness_is_used_and_never_changes() {
     let mut changed = spec.clone();
     changed["command"] = json!("echo changed");
     let (status, refused) = http.post("/harnesses", &changed).await;
-    assert_eq!((status, &refused["code"]), (StatusCode::CONFLICT, &json!("CONFLICT")));
+    assert_eq!(
+        (status, &refused["code"]),
+        (StatusCode::CONFLICT, &json!("CONFLICT"))
+    );
     let (_, shown) = http.get("/harnesses/echo/7").await;
     assert_eq!(shown["spec"]["command"], "echo registered");
-    assert_eq!(http.get("/harnesses").await.1["harnesses"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        http.get("/harnesses").await.1["harnesses"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
     assert_eq!(http.get("/harnesses/echo/8").await.0, StatusCode::NOT_FOUND);
-    let (status, refused) = http.post("/harnesses", &json!({"kind": "command", "id": "x", "version": "1"})).await;
+    let (status, refused) = http
+        .post(
+            "/harnesses",
+            &json!({"kind": "command", "id": "x", "version": "1"}),
+        )
+        .await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
-    assert!(refused["message"].as_str().unwrap().starts_with("command"), "{refused}");
+    assert!(
+        refused["message"].as_str().unwrap().starts_with("command"),
+        "{refused}"
+    );
 
     let runner = world.runner().await;
     let mut body = run_on(&runner.target());
@@ -223,7 +272,10 @@ async fn the_folder_of_a_running_case_can_be_looked_into() {
                 break question;
             }
         };
-        assert_eq!((&question["kind"], &question["path"]), (&json!("fsFile"), &json!("a.rs")));
+        assert_eq!(
+            (&question["kind"], &question["path"]),
+            (&json!("fsFile"), &json!("a.rs"))
+        );
         let file = json!({
             "path": "a.rs", "size": 1, "binary": false, "truncated": false, "content": "x", "diff": "",
         });
@@ -231,7 +283,10 @@ async fn the_folder_of_a_running_case_can_be_looked_into() {
             "jobId": run, "leaseEpoch": 1, "requestId": question["id"],
             "result": {"kind": "fsFile", "file": file},
         });
-        assert_eq!(runner.mcp.call("answer_case_fs_request", answer).await, json!({"ok": true}));
+        assert_eq!(
+            runner.mcp.call("answer_case_fs_request", answer).await,
+            json!({"ok": true})
+        );
     };
     let ((status, seen), ()) = tokio::join!(look, serve);
     assert_eq!(status, StatusCode::OK);
