@@ -133,10 +133,9 @@ impl HubSession {
     /// [`SessionConfigError`] when the URL or the token can't be used.
     pub fn new(api_url: &str, token: &SecretString, version: &str) -> Result<Self, SessionConfigError> {
         let url = mcp_url(api_url)?;
-        let client =
-            http::build_client(token, is_loopback(&url)).map_err(|fault| SessionConfigError::Client {
-                reason: fault.to_string(),
-            })?;
+        let client = http::build_client(token, &url).map_err(|fault| SessionConfigError::Client {
+            reason: fault.to_string(),
+        })?;
         Ok(Self {
             shared: Arc::new(SessionShared {
                 url,
@@ -247,17 +246,6 @@ impl HubSession {
 
     fn slot(&self) -> std::sync::MutexGuard<'_, Slot> {
         self.shared.slot.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn is_loopback(url: &reqwest::Url) -> bool {
-    match url.host_str() {
-        Some("localhost") => true,
-        Some(host) => host
-            .trim_matches(['[', ']'])
-            .parse::<std::net::IpAddr>()
-            .is_ok_and(|address| address.is_loopback()),
-        None => false,
     }
 }
 

@@ -49,7 +49,7 @@ const JSON: &str = "application/json";
 ///
 /// # Errors
 /// A token with characters that can't stand in a header, or TLS that can't be set up.
-pub(super) fn build_client(token: &SecretString, loopback: bool) -> Result<reqwest::Client, HttpFault> {
+pub(super) fn build_client(token: &SecretString, url: &reqwest::Url) -> Result<reqwest::Client, HttpFault> {
     let mut bearer = HeaderValue::try_from(format!("Bearer {}", token.expose_secret())).map_err(|_| {
         HttpFault::Malformed {
             detail: "the token has characters that can't stand in a header".to_owned(),
@@ -58,6 +58,8 @@ pub(super) fn build_client(token: &SecretString, loopback: bool) -> Result<reqwe
     bearer.set_sensitive(true);
     let mut headers = HeaderMap::new();
     headers.insert(AUTHORIZATION, bearer);
+    let loopback = is_loopback(url);
+    let plain_loopback = loopback && url.scheme() == "http";
     let mut builder = reqwest::Client::builder()
         .default_headers(headers)
         .connect_timeout(CONNECT_TIMEOUT)
@@ -68,10 +70,25 @@ pub(super) fn build_client(token: &SecretString, loopback: bool) -> Result<reqwe
         .pool_idle_timeout(POOL_IDLE)
         // A redirect would carry the session id, and a POST turned GET would lose the message.
         .redirect(reqwest::redirect::Policy::none());
-    if loopback {
+    if plain_loopback {
+        // No TLS can happen here (no proxy, no redirects), so the OS trust store is neither needed nor read: it
+        // would cost a hub on the same machine its start-up time, and fail where there is no store.
+        builder = builder.no_proxy().tls_certs_only(std::iter::empty());
+    } else if loopback {
         builder = builder.no_proxy();
     }
     builder.build().map_err(HttpFault::from)
+}
+
+fn is_loopback(url: &reqwest::Url) -> bool {
+    match url.host_str() {
+        Some("localhost") => true,
+        Some(host) => host
+            .trim_matches(['[', ']'])
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_loopback()),
+        None => false,
+    }
 }
 
 /// rmcp's HTTP backend for one session.
