@@ -263,9 +263,13 @@ async fn a_term_ignorer_is_killed_after_the_grace() {
 async fn term_handler_exit_code_is_kept() {
     let world = World::new();
     let cancel = CancellationToken::new();
-    let line =
-        "trap 'sleep 0.9; echo saved > saved; exit 7' TERM; echo up > up; while :; do sleep 0.01; done";
-    let (exit, ()) = tokio::join!(run(world.shell(line), None, &cancel), async {
+    let line = "trap 'sleep 3; echo saved > saved; exit 7' TERM; echo up > up; while :; do sleep 0.01; done";
+    // The handler takes most of the grace; what is left is for a busy machine.
+    let launch = Launch {
+        grace: Duration::from_secs(5),
+        ..world.shell(line)
+    };
+    let (exit, ()) = tokio::join!(run(launch, None, &cancel), async {
         world.file("up").await;
         cancel.cancel();
     });
@@ -284,7 +288,11 @@ async fn an_agent_behind_a_shell_gets_the_whole_grace() {
     let cancel = CancellationToken::new();
     // The outer shell has no handler and dies at once; the inner one still has to save.
     let line = "sh -c 'trap \"sleep 0.5; echo saved > saved; exit 0\" TERM; echo up > up; while :; do sleep 0.01; done'; true";
-    let (exit, ()) = tokio::join!(run(world.shell(line), None, &cancel), async {
+    let launch = Launch {
+        grace: Duration::from_secs(5),
+        ..world.shell(line)
+    };
+    let (exit, ()) = tokio::join!(run(launch, None, &cancel), async {
         world.file("up").await;
         cancel.cancel();
     });
