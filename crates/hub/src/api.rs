@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
+use axum::extract::{FromRequestParts, Path, Query};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -219,6 +221,34 @@ async fn json_body<T: DeserializeOwned>(body: Body) -> Result<T, Refused> {
     let bytes = read_body(body).await?;
     let text: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
     decode(text).map_err(|error| Fault::from(error).into())
+}
+
+/// Query parameters whose faults are told in the error envelope.
+pub(crate) struct Params<T>(T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+        match Query::<T>::from_request_parts(parts, state).await {
+            Ok(Query(params)) => Ok(Self(params)),
+            Err(fault) => Err(Fault::bad_request(fault.body_text()).into()),
+        }
+    }
+}
+
+/// Path segments whose faults are told in the error envelope.
+pub(crate) struct Segments<T>(T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Segments<T> {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+        match Path::<T>::from_request_parts(parts, state).await {
+            Ok(Path(segments)) => Ok(Self(segments)),
+            Err(fault) => Err(Fault::bad_request(fault.body_text()).into()),
+        }
+    }
 }
 
 /// Runs work that must not stop half-way when the caller hangs up.

@@ -17,7 +17,7 @@ use crate::{clock, report};
 
 /// A failure of the store as the caller sees it: the details are for the log.
 pub(crate) fn storage(error: everdict_store::StoreError) -> Fault {
-    tracing::error!(error = %error, "the store failed");
+    tracing::error!(error = &error as &dyn std::error::Error, "the store failed");
     Fault::internal("the hub could not use its database; the reason is in its log").caused_by(error)
 }
 

@@ -105,6 +105,11 @@ impl Roster {
         Some((member, WorkspaceId::from(entry.row.workspace.as_str())))
     }
 
+    /// Says whether a runner has not been revoked.
+    pub(crate) fn knows(&self, id: &RunnerId) -> bool {
+        self.book().by_id.contains_key(id)
+    }
+
     /// Lists an owner's runners as the wire shows them, the newest first.
     pub(crate) fn list(&self, owner: &Owner) -> Vec<RunnerMeta> {
         let book = self.book();

@@ -59,7 +59,8 @@ impl Shared {
             let shared = self.clone();
             self.tasks.spawn(async move {
                 if let Err(error) = shared.settle(effect).await {
-                    tracing::error!(error = %error, "a decision of the queue could not be stored");
+                    let error = &error as &dyn std::error::Error;
+                    tracing::error!(error, "a decision of the queue could not be stored");
                 }
             });
         }
@@ -116,7 +117,8 @@ impl Shared {
         let shared = self.clone();
         self.tasks.spawn(async move {
             if let Err(error) = shared.store.write(Write::TouchRunner(touch)).await {
-                tracing::warn!(error = %error, "a runner's presence could not be stored");
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, "a runner's presence could not be stored");
             }
         });
     }

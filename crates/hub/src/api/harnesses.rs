@@ -1,13 +1,13 @@
 //! The harness registry: a version never changes.
 
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use everdict_contracts::{ErrorCode, Fault, HarnessRef, HarnessSpec};
 use everdict_store::{HarnessRow, Outcome, Write};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{Answer, answer, caller, json_body, unprintable};
+use super::{Answer, Segments, answer, caller, json_body, unprintable};
 use crate::auth::Action;
 use crate::clock;
 use crate::dispatch::storage;
@@ -84,7 +84,7 @@ pub(crate) async fn list(State(shared): State<Hubbed>, headers: HeaderMap) -> An
 /// Answers `GET /harnesses/{id}/{version}`.
 pub(crate) async fn show(
     State(shared): State<Hubbed>,
-    Path((id, version)): Path<(String, String)>,
+    Segments((id, version)): Segments<(String, String)>,
     headers: HeaderMap,
 ) -> Answer {
     let principal = caller(&shared, &headers).await?;

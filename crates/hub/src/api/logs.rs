@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use everdict_contracts::Fault;
@@ -15,7 +15,7 @@ use futures_util::stream;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use super::{Answer, Refused, answer, runs::visible};
+use super::{Answer, Params, Refused, Segments, answer, runs::visible};
 use crate::auth::Action;
 use crate::clock;
 use crate::dispatch::storage;
@@ -69,8 +69,8 @@ struct Document<'a> {
 /// of `text/event-stream`. Events carry line numbers as ids, so that `Last-Event-ID` resumes.
 pub(crate) async fn logs(
     State(shared): State<Hubbed>,
-    Path(id): Path<String>,
-    Query(asked): Query<Asked>,
+    Segments(id): Segments<String>,
+    Params(asked): Params<Asked>,
     headers: HeaderMap,
 ) -> Answer {
     let (_, run) = visible(&shared, &headers, Action::RunsRead, &id).await?;
@@ -187,7 +187,7 @@ impl Follower {
         let rows = match self.shared.store.logs(&self.run, self.last, STEP).await {
             Ok(rows) => rows,
             Err(error) => {
-                tracing::warn!(error = %error, "a live log broke off");
+                tracing::warn!(error = &error as &dyn std::error::Error, "a live log broke off");
                 self.stage = Stage::Closed;
                 return None;
             }

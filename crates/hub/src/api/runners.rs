@@ -1,11 +1,11 @@
 //! Who am I, and which runners are mine.
 
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use everdict_contracts::{Me, MeConfig, MeWorkspace, PairBody, RunnerId, RunnerList, Subject};
 
-use super::{Answer, answer, caller, json_body};
+use super::{Answer, Segments, answer, caller, json_body};
 use crate::auth::{Action, Principal};
 use crate::pairing;
 use crate::queue::Owner;
@@ -67,7 +67,7 @@ pub(crate) async fn pair(State(shared): State<Hubbed>, request: Request) -> Answ
 /// Answers `DELETE /runners/{id}`.
 pub(crate) async fn revoke(
     State(shared): State<Hubbed>,
-    Path(id): Path<String>,
+    Segments(id): Segments<String>,
     headers: HeaderMap,
 ) -> Result<Response, super::Refused> {
     let principal = caller(&shared, &headers).await?;

@@ -1,12 +1,12 @@
 //! Submitting, listing, showing and cancelling runs.
 
-use axum::extract::{Path, Query, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use everdict_contracts::{Fault, RunRequest};
 use everdict_store::RunRow;
 use serde::Deserialize;
 
-use super::{Answer, Refused, caller, finish, json_body, json_response, unprintable};
+use super::{Answer, Params, Refused, Segments, caller, finish, json_body, json_response, unprintable};
 use crate::auth::{Action, Principal};
 use crate::dispatch::{self, storage};
 use crate::run_view;
@@ -41,7 +41,7 @@ pub(crate) struct Paging {
 /// Answers `GET /runs`: the newest first. `include=result` adds case and result to each.
 pub(crate) async fn list(
     State(shared): State<Hubbed>,
-    Query(paging): Query<Paging>,
+    Params(paging): Params<Paging>,
     headers: HeaderMap,
 ) -> Answer {
     let principal = caller(&shared, &headers).await?;
@@ -65,7 +65,11 @@ pub(crate) async fn list(
 }
 
 /// Answers `GET /runs/{id}`.
-pub(crate) async fn show(State(shared): State<Hubbed>, Path(id): Path<String>, headers: HeaderMap) -> Answer {
+pub(crate) async fn show(
+    State(shared): State<Hubbed>,
+    Segments(id): Segments<String>,
+    headers: HeaderMap,
+) -> Answer {
     let (_, row) = visible(&shared, &headers, Action::RunsRead, &id).await?;
     show_run(StatusCode::OK, &row)
 }
@@ -73,7 +77,7 @@ pub(crate) async fn show(State(shared): State<Hubbed>, Path(id): Path<String>, h
 /// Answers `POST /runs/{id}/cancel`.
 pub(crate) async fn cancel(
     State(shared): State<Hubbed>,
-    Path(id): Path<String>,
+    Segments(id): Segments<String>,
     headers: HeaderMap,
 ) -> Answer {
     let (_, row) = visible(&shared, &headers, Action::RunsCancel, &id).await?;

@@ -1,13 +1,13 @@
 //! Looks into a run: evidence pushed so far, the latest screen, and the case's folder while it runs.
 
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use everdict_contracts::{Fault, FsAnswer, FsFileAnswer, FsRequestKind, FsTreeAnswer};
 use everdict_store::RunStatus;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{Answer, answer, runs::visible, unprintable};
+use super::{Answer, Params, Segments, answer, runs::visible, unprintable};
 use crate::auth::Action;
 use crate::clock;
 use crate::dispatch::storage;
@@ -38,8 +38,8 @@ struct Events<'a> {
 /// Answers `GET /runs/{id}/events`: trace batches and track entries in the order in which they came.
 pub(crate) async fn events(
     State(shared): State<Hubbed>,
-    Path(id): Path<String>,
-    Query(asked): Query<Asked>,
+    Segments(id): Segments<String>,
+    Params(asked): Params<Asked>,
     headers: HeaderMap,
 ) -> Answer {
     let (_, run) = visible(&shared, &headers, Action::RunsRead, &id).await?;
@@ -74,7 +74,7 @@ struct Screen {
 /// Answers `GET /runs/{id}/screen` with the latest frame, base64 PNG.
 pub(crate) async fn screen(
     State(shared): State<Hubbed>,
-    Path(id): Path<String>,
+    Segments(id): Segments<String>,
     headers: HeaderMap,
 ) -> Answer {
     let (_, run) = visible(&shared, &headers, Action::RunsRead, &id).await?;
@@ -97,7 +97,11 @@ struct Look<T> {
 }
 
 /// Answers `GET /runs/{id}/fs` with the changed files of a running case.
-pub(crate) async fn tree(State(shared): State<Hubbed>, Path(id): Path<String>, headers: HeaderMap) -> Answer {
+pub(crate) async fn tree(
+    State(shared): State<Hubbed>,
+    Segments(id): Segments<String>,
+    headers: HeaderMap,
+) -> Answer {
     let (status, answered) = look(&shared, &headers, &id, FsRequestKind::Tree, None).await?;
     let seen = match answered {
         Some(FsAnswer::Tree(FsTreeAnswer { tree })) => tree,
@@ -115,8 +119,8 @@ pub(crate) struct FileAsked {
 /// Answers `GET /runs/{id}/fs/file?path=…` with one file of a running case.
 pub(crate) async fn file(
     State(shared): State<Hubbed>,
-    Path(id): Path<String>,
-    Query(asked): Query<FileAsked>,
+    Segments(id): Segments<String>,
+    Params(asked): Params<FileAsked>,
     headers: HeaderMap,
 ) -> Answer {
     let Some(path) = asked.path.filter(|path| !path.is_empty()) else {

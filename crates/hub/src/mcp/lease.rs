@@ -86,6 +86,11 @@ impl LeaseCall {
             let Hold::Job(token) = &self.hold else {
                 return Ok(None);
             };
+            // The runner may have been revoked between its credential's check and its sitting down.
+            if !self.shared.roster.knows(&self.who.runner) {
+                self.release();
+                return Ok(None);
+            }
             let token = token.clone();
             match self.write_down(&token).await {
                 Ok(Some(reply)) => return Ok(Some(reply)),

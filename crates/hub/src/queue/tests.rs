@@ -387,19 +387,18 @@ fn dismissed_calls_wait_no_longer() {
 }
 
 #[test]
-fn a_hundred_thousand_jobs_wait_in_bounded_time_per_lease() {
+fn a_runner_does_not_walk_past_all_the_jobs_it_cannot_run() {
     let mut queue = queue();
     let needs = [Capability::Docker].into_iter().collect();
-    for number in 0..100_000 {
+    for number in 0..20_000 {
         let job = Parked {
             needs,
             ..pool_job(&format!("j{number}"))
         };
         queue.enqueue(at(0), job);
     }
-    // A runner that can run none of them must not walk past all of them; a linear search would take
-    // minutes for this many calls.
-    for _ in 0..100_000 {
+    // A linear search would look at 400 million jobs here.
+    for _ in 0..20_000 {
         let (leased, _) = queue.lease(at(1), &member("ann", "r1"), caps(&[]), false);
         assert_eq!(leased, Leased::Nothing);
     }
