@@ -25,7 +25,7 @@ use crate::evidence::Evidence;
 use crate::hub::Leased;
 use crate::report::{self, Span};
 use crate::runner::Core;
-use beats::Beat;
+use beats::{Beat, Beats};
 use reports::{Answer, Reports};
 
 /// A stopped executor ends within its own grace (TERM, wait, KILL, clean-up) or is dropped, which kills what it
@@ -258,10 +258,18 @@ impl<'a> Run<'a> {
         if job.run_id.is_some() {
             self.reports.pump(evidence.clone());
         }
-        self.evidence = Some(evidence);
-        if let Some(beats_to) = self.beats_to.take() {
-            beats::start(self.core, &self.attempt, self.ttl, &self.over, beats_to);
+        if let Some(to) = self.beats_to.take() {
+            let beats = Beats {
+                core: Arc::clone(self.core),
+                attempt: self.attempt.clone(),
+                ttl: self.ttl,
+                over: self.over.clone(),
+                evidence: evidence.clone(),
+                to,
+            };
+            beats.start();
         }
+        self.evidence = Some(evidence);
     }
 
     /// Makes the report out of what the executor returned.

@@ -40,6 +40,7 @@ struct Shared {
     board: Board,
     buffer: Mutex<Buffer>,
     grown: Notify,
+    refused: Notify,
 }
 
 impl Evidence {
@@ -50,8 +51,15 @@ impl Evidence {
                 board,
                 buffer: Mutex::default(),
                 grown: Notify::new(),
+                refused: Notify::new(),
             }),
         }
+    }
+
+    /// Waits until the hub has refused evidence by its authority: a reason to ask about the lease now, since a
+    /// cancel shows here long before the next heartbeat is due. Ends at most once.
+    pub(crate) async fn refused(&self) {
+        self.shared.refused.notified().await;
     }
 
     /// Sends what is appended until `stop`, then the rest of the log, within a deadline.
@@ -92,7 +100,10 @@ impl Evidence {
                 }
                 match self.send(hub, attempt, batch).await {
                     Ok(()) => backoff.reset(),
-                    Err(Stop::Refused) => return,
+                    Err(Stop::Refused) => {
+                        self.shared.refused.notify_one();
+                        return;
+                    }
                     Err(Stop::Away) if stop.is_cancelled() => return,
                     Err(Stop::Away) => {
                         let _ = tokio::time::timeout(backoff.next(), stop.cancelled()).await;

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::backoff::jitter;
+use crate::evidence::Evidence;
 use crate::runner::Core;
 
 /// After a beat without an answer the next one comes sooner than the interval: the hub may be back, and the lease's
@@ -24,39 +25,45 @@ pub(super) struct Beat {
     pub(super) cancelled: bool,
 }
 
-/// Beats at once and then every third of the lease's time, until the attempt is over.
-pub(super) fn start(
-    core: &Arc<Core>,
-    attempt: &AttemptToken,
-    ttl: Duration,
-    over: &CancellationToken,
-    to: mpsc::Sender<Beat>,
-) {
-    let core = Arc::clone(core);
-    let attempt = attempt.clone();
-    let over = over.clone();
-    let tasks = core.tasks.clone();
-    tasks.spawn(async move {
-        let leave = async {
-            over.cancelled().await;
-            tokio::time::sleep(LEAVE).await;
-        };
-        tokio::select! {
-            biased;
-            () = beat_on(&core, &attempt, ttl, &over, to) => {}
-            () = leave => {}
-        }
-    });
+/// What the heartbeats of one attempt need.
+pub(super) struct Beats {
+    pub(super) core: Arc<Core>,
+    pub(super) attempt: AttemptToken,
+    pub(super) ttl: Duration,
+    /// Ends the beating.
+    pub(super) over: CancellationToken,
+    pub(super) evidence: Evidence,
+    pub(super) to: mpsc::Sender<Beat>,
 }
 
-async fn beat_on(
-    core: &Core,
-    attempt: &AttemptToken,
-    ttl: Duration,
-    over: &CancellationToken,
-    to: mpsc::Sender<Beat>,
-) {
-    let every = core.config.heartbeat_every(ttl);
+impl Beats {
+    /// Beats at once and then every third of the lease's time, until the attempt is over.
+    pub(super) fn start(self) {
+        let tasks = self.core.tasks.clone();
+        tasks.spawn(async move {
+            let leave = async {
+                self.over.cancelled().await;
+                tokio::time::sleep(LEAVE).await;
+            };
+            tokio::select! {
+                biased;
+                () = beat_on(&self) => {}
+                () = leave => {}
+            }
+        });
+    }
+}
+
+async fn beat_on(beats: &Beats) {
+    let Beats {
+        core,
+        attempt,
+        ttl,
+        over,
+        evidence,
+        to,
+    } = beats;
+    let every = core.config.heartbeat_every(*ttl);
     loop {
         let sent = Instant::now();
         let (status, level) = core.board.status();
@@ -88,6 +95,7 @@ async fn beat_on(
         tokio::select! {
             biased;
             () = over.cancelled() => return,
+            () = evidence.refused() => {}
             () = tokio::time::sleep_until(sent + wait) => {}
         }
     }

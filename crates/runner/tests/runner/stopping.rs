@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::world::{World, accepted, case, end, endless, job, pass, passing, until};
+use everdict_contracts::Fault;
 use everdict_runner_core::attempt::{Outcome, StopReason};
 use everdict_runner_core::{RunnerEvent, RunnerState};
 use everdict_testkit::Fault as Misbehave;
@@ -114,6 +115,30 @@ async fn cancelled_heartbeat_stops_the_tree() {
             assert_eq!(summary.outcome, Outcome::Cancelled);
         }
     }
+}
+
+#[tokio::test]
+async fn a_case_that_prints_is_stopped_long_before_the_next_heartbeat() {
+    let world = World::new().await;
+    let handle = world.start(case(|_, context| async move {
+        let mut tick = tokio::time::interval(Duration::from_millis(10));
+        while !context.cancel.is_cancelled() {
+            tick.tick().await;
+            context.progress.log("still here");
+        }
+        Err(Fault::cancelled("the run was cancelled"))
+    }));
+    let job_id = world.hub.enqueue(job("c1"));
+    // The next beat would be due after a third of 120 s.
+    world
+        .hub
+        .until("the first beat is in", |hub| {
+            hub.calls_of("heartbeat_job").len() == 1
+        })
+        .await;
+    world.hub.cancel(&job_id);
+    until(&handle, "it is stopped", |seen| seen.counters.cancelled == 1).await;
+    end(handle).await;
 }
 
 #[tokio::test]
