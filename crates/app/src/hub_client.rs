@@ -48,7 +48,15 @@ impl HubClient {
     /// # Errors
     /// A problem about this machine when no TLS set-up is possible.
     pub fn new(base: Url, credential: Option<SecretString>) -> Result<Self> {
-        let http = reqwest::Client::builder()
+        let mut builder = reqwest::Client::builder();
+        if crate::hub_url::is_loopback(&base) {
+            builder = builder.no_proxy();
+            if base.scheme() == "http" {
+                // Reading the system's certificates takes longer than all the requests to a hub on this machine.
+                builder = builder.tls_certs_only(std::iter::empty());
+            }
+        }
+        let http = builder
             .connect_timeout(CONNECT_LIMIT)
             .dns_resolver(Arc::new(resolve::SystemResolver))
             // A hub never redirects; a sign-in page in between does.
@@ -186,7 +194,7 @@ impl HubClient {
             .timeout(ANSWER_LIMIT)
             .send()
             .await
-            .map_err(|error| HubFault::from_transport(&self.base, error))?;
+            .map_err(|error| HubFault::from_transport(&self.base, &error))?;
         Ok(response
             .headers()
             .get("date")
@@ -238,7 +246,7 @@ impl HubClient {
             .timeout(ANSWER_LIMIT)
             .send()
             .await
-            .map_err(|error| HubFault::from_transport(&self.base, error))?;
+            .map_err(|error| HubFault::from_transport(&self.base, &error))?;
         let status = response.status();
         let redirected = location(&response);
         let html = is_html(&response);
@@ -271,7 +279,7 @@ impl HubClient {
                     });
                 }
                 Ok(None) => return Ok(bytes),
-                Err(error) => return Err(HubFault::from_transport(&self.base, error)),
+                Err(error) => return Err(HubFault::from_transport(&self.base, &error)),
             }
         }
     }

@@ -54,12 +54,12 @@ impl HubHost {
     ///
     /// # Errors
     /// A problem about this machine: the folder, or the port with the fix.
-    pub async fn start(options: HubOptions) -> Result<Self> {
+    pub async fn start(options: &HubOptions) -> Result<Self> {
         let listener = TcpListener::bind(options.listen)
             .await
             .map_err(|error| unbindable(options.listen, error))?;
         let is_new = std::fs::read_dir(&options.data_dir).map_or(true, |mut files| files.next().is_none());
-        let hub = Arc::new(open(&options).await?);
+        let hub = Arc::new(open(options).await?);
         let address = listener
             .local_addr()
             .map_err(|error| unbindable(options.listen, error))?;

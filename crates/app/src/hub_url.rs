@@ -57,17 +57,19 @@ pub fn host(url: &Url) -> String {
 /// Tells whether a token would cross a network unencrypted.
 #[must_use]
 pub fn is_cleartext(url: &Url) -> bool {
-    if url.scheme() == "https" {
-        return false;
-    }
+    url.scheme() != "https" && !is_loopback(url)
+}
+
+/// Tells whether the hub is on this machine, where no proxy belongs in between.
+#[must_use]
+pub fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let bare = host.trim_start_matches('[').trim_end_matches(']');
-    let loopback = bare == "localhost"
+    bare == "localhost"
         || bare.ends_with(".localhost")
         || bare
             .parse::<std::net::IpAddr>()
-            .is_ok_and(|address| address.is_loopback());
-    !loopback
+            .is_ok_and(|address| address.is_loopback())
 }
 
 fn usage() -> String {

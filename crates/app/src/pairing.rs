@@ -72,7 +72,7 @@ impl Pairing<'_> {
         };
         let paired = client.pair_runner(&body).await?;
         let token = SecretString::from(paired.token.expose().to_owned());
-        match self.keep(client.base(), token.clone(), label).await {
+        match self.keep(client.base(), &token, label).await {
             Ok(registration) => Ok((registration, token)),
             Err(problem) => {
                 self.take_back(client, &paired.runner.id).await;
@@ -92,10 +92,10 @@ impl Pairing<'_> {
                 .fix("copy it whole from the hub's Runners page, or pair with --hub and an API key"));
         }
         self.store.check().await.map_err(Problem::from)?;
-        self.keep(hub, token, label).await
+        self.keep(hub, &token, label).await
     }
 
-    async fn keep(&self, hub: &Url, token: SecretString, label: &str) -> Result<Registration> {
+    async fn keep(&self, hub: &Url, token: &SecretString, label: &str) -> Result<Registration> {
         let me = HubClient::new(hub.clone(), Some(token.clone()))?.me().await?;
         let Some(runner_id) = me.runner_id else {
             return Err(Problem::input("the hub knows this token, but not as a runner's")
@@ -111,7 +111,7 @@ impl Pairing<'_> {
             paired_at: Timestamp::now().to_string(),
         };
         let name = registration.secret_name()?;
-        self.store.set(&name, &token).await.map_err(Problem::from)?;
+        self.store.set(&name, token).await.map_err(Problem::from)?;
         if let Err(problem) = self.registrations.put(registration.clone()) {
             if let Err(fault) = self.store.remove(&name).await {
                 tracing::warn!(

@@ -124,8 +124,13 @@ fn usage(error: &clap::Error, out: Output) -> Exit {
     }
     if out.is_json() {
         let text = error.to_string();
-        let line = text.lines().next().unwrap_or_default();
-        let problem = Problem::input(line.trim_start_matches("error: "))
+        // The first paragraph says what; usage and tips follow.
+        let what: Vec<&str> = text
+            .lines()
+            .map(str::trim)
+            .take_while(|line| !line.is_empty())
+            .collect();
+        let problem = Problem::input(what.join(" ").trim_start_matches("error: "))
             .fix("everdict-runner --help lists commands and flags");
         return out.problem(&problem);
     }

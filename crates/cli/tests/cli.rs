@@ -4,6 +4,8 @@
 mod bad_input;
 #[path = "cli/drop_in.rs"]
 mod drop_in;
+#[path = "cli/going.rs"]
+mod going;
 #[path = "cli/help.rs"]
 mod help;
 #[cfg(target_os = "linux")]
@@ -13,5 +15,8 @@ mod keyring;
 mod machine;
 #[path = "cli/main_loop.rs"]
 mod main_loop;
+#[cfg(target_os = "linux")]
+#[path = "cli/stopping.rs"]
+mod stopping;
 #[path = "cli/support.rs"]
 mod support;

@@ -161,9 +161,9 @@ pub(super) struct Answer<'a> {
 
 impl HubFault {
     /// Classifies a failed exchange.
-    pub(super) fn from_transport(base: &Url, error: reqwest::Error) -> Self {
+    pub(super) fn from_transport(base: &Url, error: &reqwest::Error) -> Self {
         let hub = hub_url::host(base);
-        let mut next: Option<&(dyn StdError + 'static)> = Some(&error);
+        let mut next: Option<&(dyn StdError + 'static)> = Some(error);
         while let Some(cause) = next {
             if cause.downcast_ref::<NameFault>().is_some() {
                 return Self::NameNotFound { hub };
@@ -185,7 +185,7 @@ impl HubFault {
         }
         Self::Network {
             hub,
-            cause: innermost(&error),
+            cause: innermost(error),
         }
     }
 

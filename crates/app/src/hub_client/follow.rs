@@ -100,7 +100,7 @@ impl LogFollow {
         let response = request
             .send()
             .await
-            .map_err(|error| HubFault::from_transport(&base, error))?;
+            .map_err(|error| HubFault::from_transport(&base, &error))?;
         if !response.status().is_success() || super::is_html(&response) {
             let status = response.status();
             let html = super::is_html(&response);
@@ -133,7 +133,7 @@ impl LogFollow {
             .map_err(|_elapsed| HubFault::TimedOut {
                 hub: crate::hub_url::host(base),
             })?
-            .map_err(|error| HubFault::from_transport(base, error))?;
+            .map_err(|error| HubFault::from_transport(base, &error))?;
         let Some(bytes) = chunk else {
             return self.after_cut().await;
         };

@@ -94,7 +94,7 @@ impl Stage {
         let paths = Paths::under(home);
         paths.prepare()?;
         let cases = cases(&repo::create(&context.env, &home.join("repo")).await?)?;
-        let hub = HubHost::start(HubOptions {
+        let hub = HubHost::start(&HubOptions {
             data_dir: paths.hub_dir(),
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             lease_ttl: None,

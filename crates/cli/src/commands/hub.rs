@@ -29,11 +29,11 @@ pub(crate) async fn run(context: &Context, args: &HubArgs) -> Result<Exit> {
     let mut signals = Signals::listen(TERM_DEADLINE)
         .map_err(|error| Problem::machine("can't listen for signals").because(error))?;
     warn_if_open(context, options.listen);
-    let data_dir = options.data_dir.clone();
-    let mut hub = HubHost::start(options).await?;
+    let data_dir = &options.data_dir;
+    let mut hub = HubHost::start(&options).await?;
     let key = hub.first_api_key(FIRST_WORKSPACE).await?;
     let url = hub_url::text(hub.url());
-    let shown = key.as_ref().map(|key| key.expose_secret());
+    let shown = key.as_ref().map(secrecy::ExposeSecret::expose_secret);
     context
         .out
         .event(&json!({"event": "listening", "url": url, "dataDir": data_dir, "apiKey": shown}));

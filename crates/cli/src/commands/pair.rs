@@ -81,7 +81,7 @@ fn report(context: &Context, registration: &Registration, token: Option<&SecretS
     out.document(&json!({
         "runner": registration,
         "target": target,
-        "token": token.map(|token| token.expose_secret()),
+        "token": token.map(secrecy::ExposeSecret::expose_secret),
     }));
     out.say(format!(
         "Paired {} with {}",

@@ -77,6 +77,10 @@ fn an_error_in_json_form_is_one_document_with_class_and_fix() {
     );
     let error = home.run(&["submit", "--json"]).exits(2).json()["error"].clone();
     assert_eq!(error["class"], "input");
+    assert!(
+        error["message"].as_str().expect("words").ends_with("<FILE>..."),
+        "{error}"
+    );
 }
 
 #[test]

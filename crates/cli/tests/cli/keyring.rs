@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::main_loop::hub;
+use crate::going::hub;
 use crate::support::{Home, Ran};
 
 const DEADLINE: Duration = Duration::from_secs(20);
