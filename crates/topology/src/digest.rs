@@ -69,16 +69,25 @@ fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; 32] {
     } else {
         padded[..key.len()].copy_from_slice(key);
     }
-    let inner = Sha256::new().chain_update(padded.map(|byte| byte ^ 0x36)).chain_update(message).finalize();
-    Sha256::new().chain_update(padded.map(|byte| byte ^ 0x5c)).chain_update(inner).finalize().into()
+    let inner = Sha256::new()
+        .chain_update(padded.map(|byte| byte ^ 0x36))
+        .chain_update(message)
+        .finalize();
+    Sha256::new()
+        .chain_update(padded.map(|byte| byte ^ 0x5c))
+        .chain_update(inner)
+        .finalize()
+        .into()
 }
 
 fn hex(bytes: &[u8]) -> String {
     use fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("BUG: writing to a string can't fail");
-        text
-    })
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+            write!(text, "{byte:02x}").expect("BUG: writing to a string can't fail");
+            text
+        })
 }
 
 #[cfg(test)]
@@ -89,7 +98,11 @@ mod tests {
     #[test]
     fn hmac_agrees_with_the_rfc() {
         let cases: [(Vec<u8>, &[u8], &str); 3] = [
-            (vec![0x0b; 20], b"Hi There", "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7"),
+            (
+                vec![0x0b; 20],
+                b"Hi There",
+                "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7",
+            ),
             (
                 b"Jefe".to_vec(),
                 b"what do ya want for nothing?",

@@ -45,8 +45,14 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 6] =
-        [Self::Store, Self::Service, Self::Browser, Self::Network, Self::Volume, Self::Case];
+    pub const ALL: [Self; 6] = [
+        Self::Store,
+        Self::Service,
+        Self::Browser,
+        Self::Network,
+        Self::Volume,
+        Self::Case,
+    ];
 
     /// Returns the value of the label.
     pub fn as_str(self) -> &'static str {
@@ -106,7 +112,12 @@ impl Owner {
 }
 
 /// Returns the labels that all objects of a topology share.
-pub fn of_topology(owner: &Owner, name: &str, key: &TopologyKey, digest: &SpecDigest) -> BTreeMap<String, String> {
+pub fn of_topology(
+    owner: &Owner,
+    name: &str,
+    key: &TopologyKey,
+    digest: &SpecDigest,
+) -> BTreeMap<String, String> {
     let mut labels = owner.labels();
     labels.insert(TOPOLOGY.to_owned(), name.to_owned());
     labels.insert(KEY.to_owned(), key.to_string());
@@ -115,7 +126,11 @@ pub fn of_topology(owner: &Owner, name: &str, key: &TopologyKey, digest: &SpecDi
 }
 
 /// Adds what the object is, and which member of the topology, if it is one.
-pub fn of_kind(base: &BTreeMap<String, String>, kind: Kind, member: Option<&str>) -> BTreeMap<String, String> {
+pub fn of_kind(
+    base: &BTreeMap<String, String>,
+    kind: Kind,
+    member: Option<&str>,
+) -> BTreeMap<String, String> {
     let mut labels = base.clone();
     labels.insert(KIND.to_owned(), kind.as_str().to_owned());
     if let Some(member) = member {

@@ -14,7 +14,15 @@ const DNS_LABEL_CHARS: usize = 63;
 
 /// Replaces every character that the engine doesn't take in a name by a dash.
 pub fn sanitize(text: &str) -> String {
-    text.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-') { c } else { '-' }).collect()
+    text.chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-') {
+                c
+            } else {
+                '-'
+            }
+        })
+        .collect()
 }
 
 /// Returns `text`, sanitised, when that changes nothing and it fits; else as much as fits and a hash of the whole.
@@ -31,8 +39,10 @@ pub fn distinct(text: &str, max: usize) -> String {
 /// Returns the name of a topology, at most 60 characters.
 pub fn topology(key: &TopologyKey, digest: &SpecDigest) -> String {
     let part = |text: &str| sanitize(text).chars().take(PART_CHARS).collect::<String>();
-    let suffix =
-        short_hash(&[&key.tenant, &key.harness, &key.version, digest.as_str()], SUFFIX_DIGITS);
+    let suffix = short_hash(
+        &[&key.tenant, &key.harness, &key.version, digest.as_str()],
+        SUFFIX_DIGITS,
+    );
     format!("{PREFIX}-{}-{}-{suffix}", part(&key.harness), part(&key.version))
 }
 
@@ -53,7 +63,11 @@ pub fn browser_alias(run: &str) -> String {
 
 /// Returns the container name of an attempt's browser: a leftover of an earlier attempt never stands in its way.
 pub fn browser(topology: &str, run: &str, attempt: &str) -> String {
-    format!("{topology}-browser-{}-{}", distinct(run, 40), short_hash(&[run, attempt], 8))
+    format!(
+        "{topology}-browser-{}-{}",
+        distinct(run, 40),
+        short_hash(&[run, attempt], 8)
+    )
 }
 
 /// Returns the name of a topology's own volume; the member's volumes have other names.
@@ -66,7 +80,11 @@ mod tests {
     use super::*;
 
     fn key(tenant: &str, harness: &str, version: &str) -> TopologyKey {
-        TopologyKey { tenant: tenant.to_owned(), harness: harness.to_owned(), version: version.to_owned() }
+        TopologyKey {
+            tenant: tenant.to_owned(),
+            harness: harness.to_owned(),
+            version: version.to_owned(),
+        }
     }
 
     #[test]
@@ -103,14 +121,25 @@ mod tests {
 
     #[test]
     fn attempts_of_one_run_have_browsers_of_their_own() {
-        assert_ne!(browser("everdict-t", "r", "r#g1"), browser("everdict-t", "r", "r#g2"));
+        assert_ne!(
+            browser("everdict-t", "r", "r#g1"),
+            browser("everdict-t", "r", "r#g2")
+        );
     }
 
     #[test]
     fn every_name_is_one_that_the_engine_takes() {
         for text in ["a", "/", "a/b:c", "ünïcode", "-x", ""] {
-            for name in [member("everdict-t", text), volume("everdict-t", text), browser("everdict-t", text, text)] {
-                assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')), "{name}");
+            for name in [
+                member("everdict-t", text),
+                volume("everdict-t", text),
+                browser("everdict-t", text, text),
+            ] {
+                assert!(
+                    name.chars()
+                        .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')),
+                    "{name}"
+                );
             }
         }
     }

@@ -8,11 +8,24 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use everdict_contracts::StoreKind;
+use everdict_contracts::{Fault, ServiceHarness, StoreKind};
 
 use crate::digest::{DigestKey, SpecDigest};
 use crate::labels::Owner;
 use crate::stores::{StockImages, StoreValues};
+
+mod build;
+mod check;
+mod identity;
+mod limits;
+mod pins;
+mod volumes;
+mod waves;
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub use pins::apply as apply_pins;
 
 /// Everything that decides a plan beside the spec itself.
 #[derive(Debug, Clone)]
@@ -142,6 +155,8 @@ pub struct ServicePlan {
     pub readiness: ReadinessPlan,
     /// Whether an end with code 0 is fine. True for services without a port: nobody can call them.
     pub may_finish: bool,
+    /// Places of the services that it waits for, sorted.
+    pub needs: Vec<usize>,
     /// Whether another service waits for it: one that may finish should then have finished, or run for a while.
     pub needed: bool,
     /// Place in the job, such as `harnessSpec.services[2]`.
@@ -152,9 +167,26 @@ pub struct ServicePlan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MountPlan {
     /// `volume` is the name on the engine, one of [`TopologyPlan::volumes`].
-    Volume { volume: String, target: String, read_only: bool },
+    Volume {
+        volume: String,
+        target: String,
+        read_only: bool,
+    },
     /// A folder of the host that the member allows.
-    Host { source: PathBuf, target: String, read_only: bool },
+    Host {
+        source: PathBuf,
+        target: String,
+        read_only: bool,
+    },
+}
+
+impl MountPlan {
+    /// Returns the place in the container.
+    pub fn target(&self) -> &str {
+        match self {
+            Self::Volume { target, .. } | Self::Host { target, .. } => target,
+        }
+    }
 }
 
 /// The browser that each case gets.
@@ -193,7 +225,10 @@ pub struct ReadinessPlan {
 impl Default for ReadinessPlan {
     /// The protocol's defaults.
     fn default() -> Self {
-        Self { timeout: Duration::from_secs(60), interval: Duration::from_secs(1) }
+        Self {
+            timeout: Duration::from_secs(60),
+            interval: Duration::from_secs(1),
+        }
     }
 }
 
@@ -209,24 +244,35 @@ impl EnvPairs {
 
     /// Returns the value of `name`.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+        self.iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, value)| value)
     }
 
     /// Returns `NAME=value` for each variable, as the Engine API takes them.
     pub fn to_engine(&self) -> Vec<String> {
-        self.iter().map(|(name, value)| format!("{name}={value}")).collect()
+        self.iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect()
     }
 }
 
 impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for EnvPairs {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
-        Self(pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+        Self(
+            pairs
+                .into_iter()
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect(),
+        )
     }
 }
 
 impl fmt::Debug for EnvPairs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.iter().map(|(name, _)| name)).finish()
+        f.debug_set()
+            .entries(self.0.iter().map(|(name, _)| name))
+            .finish()
     }
 }
 
@@ -238,15 +284,36 @@ pub struct ImageNeed {
 }
 
 impl TopologyPlan {
+    /// Decides the topology of `spec`. Touches nothing but the host folders that the policy allows: their links are
+    /// followed.
+    ///
+    /// # Errors
+    /// `BAD_REQUEST` with the JSON path of what can't run, and the way out.
+    pub fn from_spec(spec: &ServiceHarness, context: &PlanContext<'_>) -> Result<Self, Fault> {
+        build::plan(spec, context)
+    }
+
     /// Returns every image of the plan once: stores first, the browser last.
     pub fn images(&self) -> Vec<ImageNeed> {
-        let stores = self.stores.iter().map(|store| (&store.image, format!("{} ({})", store.path, store.alias)));
-        let services = self.services.iter().map(|service| (&service.image, format!("{}.image", service.path)));
-        let browser = self.browser.iter().map(|browser| (&browser.image, browser.path.clone()));
+        let stores = self
+            .stores
+            .iter()
+            .map(|store| (&store.image, format!("{} ({})", store.path, store.alias)));
+        let services = self
+            .services
+            .iter()
+            .map(|service| (&service.image, format!("{}.image", service.path)));
+        let browser = self
+            .browser
+            .iter()
+            .map(|browser| (&browser.image, browser.path.clone()));
         let mut needs: Vec<ImageNeed> = Vec::new();
         for (image, path) in stores.chain(services).chain(browser) {
             if needs.iter().all(|known| known.image != *image) {
-                needs.push(ImageNeed { image: image.clone(), path });
+                needs.push(ImageNeed {
+                    image: image.clone(),
+                    path,
+                });
             }
         }
         needs
