@@ -30,18 +30,28 @@ async fn no_process_of_a_cancelled_job_is_left() {
         }))
         .await;
     for marker in [&child, &grandchild, &escapee] {
-        eventually("the tree is up", Duration::from_secs(30), || async { (process_count(marker) > 0).then_some(()) })
-            .await;
+        eventually("the tree is up", Duration::from_secs(30), || async {
+            (process_count(marker) > 0).then_some(())
+        })
+        .await;
     }
 
-    let (status, reply) = world.call(reqwest::Method::POST, &format!("/runs/{run}/cancel"), None).await;
+    let (status, reply) = world
+        .call(reqwest::Method::POST, &format!("/runs/{run}/cancel"), None)
+        .await;
     assert_eq!(status, 200, "{reply}");
     let record = world.run(&run).await;
-    assert_eq!(record["status"], "failed", "a cancelled run ends at once: {record}");
+    assert_eq!(
+        record["status"], "failed",
+        "a cancelled run ends at once: {record}"
+    );
     assert_eq!(record["error"]["code"], "CANCELLED", "{record}");
 
     eventually("no process of the tree is alive", CANCEL_DEADLINE, || async {
-        [&child, &grandchild, &escapee].iter().all(|marker| process_count(marker) == 0).then_some(())
+        [&child, &grandchild, &escapee]
+            .iter()
+            .all(|marker| process_count(marker) == 0)
+            .then_some(())
     })
     .await;
     let after = world
@@ -52,5 +62,7 @@ async fn no_process_of_a_cancelled_job_is_left() {
                      "placement": {"target": "self"}},
         }))
         .await;
-    world.run_is(&after, &["succeeded"], Duration::from_secs(30)).await;
+    world
+        .run_is(&after, &["succeeded"], Duration::from_secs(30))
+        .await;
 }

@@ -26,13 +26,22 @@ async fn a_running_job_survives_a_hub_crash_and_runs_once() {
                      "graders": [{"id": "steps"}], "timeoutSec": 120, "placement": {"target": "self"}},
         }))
         .await;
-    eventually("the job has started", Duration::from_secs(30), || async { starts.exists().then_some(()) }).await;
+    eventually("the job has started", Duration::from_secs(30), || async {
+        starts.exists().then_some(())
+    })
+    .await;
 
     world.crash_and_restart_hub().await;
-    assert_eq!(world.run(&run).await["status"], "running", "the restarted hub knows the lease");
+    assert_eq!(
+        world.run(&run).await["status"],
+        "running",
+        "the restarted hub knows the lease"
+    );
     std::fs::write(&gate, "").expect("gate");
 
-    let record = world.run_is(&run, &["succeeded", "failed"], Duration::from_secs(60)).await;
+    let record = world
+        .run_is(&run, &["succeeded", "failed"], Duration::from_secs(60))
+        .await;
     assert_eq!(record["status"], "succeeded", "{record}");
     let count = std::fs::read_to_string(&starts).expect("starts").lines().count();
     assert_eq!(count, 1, "the job was not handed out a second time");

@@ -49,20 +49,43 @@ async fn an_expired_lease_wakes_the_next_runner_and_fences_the_first() {
 
     let job = first["jobId"].as_str().expect("job id");
     for epoch in [1, 2] {
-        let beat = a.call("heartbeat_job", json!({"jobId": job, "leaseEpoch": epoch})).await.expect("heartbeat");
-        assert_eq!((&beat["extended"], &beat["cancelled"]), (&json!(false), &json!(false)), "epoch {epoch}: {beat}");
+        let beat = a
+            .call("heartbeat_job", json!({"jobId": job, "leaseEpoch": epoch}))
+            .await
+            .expect("heartbeat");
+        assert_eq!(
+            (&beat["extended"], &beat["cancelled"]),
+            (&json!(false), &json!(false)),
+            "epoch {epoch}: {beat}"
+        );
         let arguments = json!({"jobId": job, "leaseEpoch": epoch, "result": result()});
         let submit = a.call("submit_job_result", arguments).await.expect("submit");
-        assert_eq!(submit, json!({"jobId": job, "accepted": false}), "epoch {epoch} from the runner that lost it");
-        let log = a.call("report_case_log", json!({"jobId": job, "leaseEpoch": epoch, "line": "x"})).await.expect("log");
+        assert_eq!(
+            submit,
+            json!({"jobId": job, "accepted": false}),
+            "epoch {epoch} from the runner that lost it"
+        );
+        let log = a
+            .call(
+                "report_case_log",
+                json!({"jobId": job, "leaseEpoch": epoch, "line": "x"}),
+            )
+            .await
+            .expect("log");
         assert_eq!(log["ok"], false, "{log}");
     }
 
     let arguments = json!({"jobId": job, "leaseEpoch": 2, "result": result()});
-    let submit = b.call("submit_job_result", arguments.clone()).await.expect("submit");
+    let submit = b
+        .call("submit_job_result", arguments.clone())
+        .await
+        .expect("submit");
     assert_eq!(submit, json!({"jobId": job, "accepted": true}));
     let again = b.call("submit_job_result", arguments).await.expect("submit");
-    assert_eq!(again["accepted"], false, "a second submit of the same token changes nothing");
+    assert_eq!(
+        again["accepted"], false,
+        "a second submit of the same token changes nothing"
+    );
 
     let record = world.run_is(&run, &["succeeded"], Duration::from_secs(10)).await;
     assert_eq!(record["result"]["provenance"]["runner"], json!(id_b));
@@ -77,7 +100,10 @@ async fn a_dead_poll_never_gets_a_job() {
         let doomed = McpClient::connect(&world.url(), &token).await;
         let poll = doomed.call("lease_job", lease(30_000));
         let cut = tokio::time::timeout(Duration::from_millis(300), poll).await;
-        assert!(cut.is_err(), "the poll was still waiting when its client went away");
+        assert!(
+            cut.is_err(),
+            "the poll was still waiting when its client went away"
+        );
     }
     let run = world
         .submit(json!({
@@ -90,7 +116,11 @@ async fn a_dead_poll_never_gets_a_job() {
     let alive = McpClient::connect(&world.url(), &token).await;
     let leased = alive.call("lease_job", lease(10_000)).await.expect("lease");
     assert!(leased["job"].is_object(), "the living client gets it: {leased}");
-    let arguments = json!({"jobId": leased["jobId"], "leaseEpoch": leased["attempt"]["leaseEpoch"], "result": result()});
-    assert_eq!(alive.call("submit_job_result", arguments).await.expect("submit")["accepted"], true);
+    let arguments =
+        json!({"jobId": leased["jobId"], "leaseEpoch": leased["attempt"]["leaseEpoch"], "result": result()});
+    assert_eq!(
+        alive.call("submit_job_result", arguments).await.expect("submit")["accepted"],
+        true
+    );
     world.run_is(&run, &["succeeded"], Duration::from_secs(10)).await;
 }

@@ -47,18 +47,24 @@ async fn a_fixed_repository_passes_and_the_unfixed_one_fails() {
         }))
         .await;
 
-    let record = world.run_is(&fixed, &["succeeded", "failed"], Duration::from_secs(60)).await;
+    let record = world
+        .run_is(&fixed, &["succeeded", "failed"], Duration::from_secs(60))
+        .await;
     let result = &record["result"];
     assert_eq!(record["status"], "succeeded", "{record}");
     assert_eq!(result["caseId"], "fixed");
     assert_eq!(result["harness"], "fixer@1.0.0");
     assert_eq!(result["failure"], Value::Null);
     let tests = &result["scores"][0];
-    assert_eq!((&tests["graderId"], &tests["pass"]), (&json!("tests-pass"), &json!(true)), "{tests}");
+    assert_eq!(
+        (&tests["graderId"], &tests["pass"]),
+        (&json!("tests-pass"), &json!(true)),
+        "{tests}"
+    );
     assert_eq!(result["snapshot"]["changedFiles"], json!(["add.sh"]));
     assert_eq!(
         result["provenance"],
-        json!({"ranOn": "self-hosted", "runner": runner_id, "by": record["submittedBy"], "attestation": "self_reported"}),
+        json!({"ranOn": "self-hosted", "runner": runner_id, "by": "key:acme", "attestation": "self_reported"}),
     );
     let infra: Vec<&str> = result["trace"]
         .as_array()
@@ -67,14 +73,22 @@ async fn a_fixed_repository_passes_and_the_unfixed_one_fails() {
         .filter(|event| event["kind"] == "infra")
         .filter_map(|event| event["event"].as_str())
         .collect();
-    assert!(infra.contains(&"leased") && infra.contains(&"finished"), "{infra:?}");
+    assert!(
+        infra.contains(&"leased") && infra.contains(&"finished"),
+        "{infra:?}"
+    );
     let log = world.log(&fixed).await;
     assert!(log.contains("fixing the sign"), "{log}");
 
-    let record = world.run_is(&unfixed, &["succeeded", "failed"], Duration::from_secs(60)).await;
+    let record = world
+        .run_is(&unfixed, &["succeeded", "failed"], Duration::from_secs(60))
+        .await;
     assert_eq!(record["result"]["scores"][0]["pass"], json!(false), "{record}");
     let log = world.log(&unfixed).await;
-    assert!(log.contains("looking at make add.sh add"), "the task reaches the command verbatim: {log}");
+    assert!(
+        log.contains("looking at make add.sh add"),
+        "the task reaches the command verbatim: {log}"
+    );
 }
 
 #[tokio::test]
@@ -83,7 +97,10 @@ async fn log_lines_arrive_while_the_job_still_runs() {
     let (_, token) = world.pair("laptop").await;
     let _runner = world.runner(&token, &[]);
     let gate = world.home().join("gate");
-    let command = format!("echo first line; while [ ! -e '{}' ]; do sleep 0.05; done; echo last line", gate.display());
+    let command = format!(
+        "echo first line; while [ ! -e '{}' ]; do sleep 0.05; done; echo last line",
+        gate.display()
+    );
     let run = world
         .submit(json!({
             "harness": {"id": "gated", "version": "1.0.0"},
@@ -92,9 +109,11 @@ async fn log_lines_arrive_while_the_job_still_runs() {
                      "placement": {"target": "self"}},
         }))
         .await;
-    everdict_acceptance::eventually("the first line is in the log", Duration::from_secs(30), || async {
-        world.log(&run).await.contains("first line").then_some(())
-    })
+    everdict_acceptance::eventually(
+        "the first line is in the log",
+        Duration::from_secs(30),
+        || async { world.log(&run).await.contains("first line").then_some(()) },
+    )
     .await;
     assert_eq!(world.run(&run).await["status"], "running");
     std::fs::write(&gate, "").expect("gate");

@@ -41,25 +41,39 @@ async fn pass_on(
         && let Some(tool) = message["params"]["name"].as_str()
     {
         let arguments = message["params"]["arguments"].clone();
-        proxy.recorded.lock().expect("record").push((tool.to_owned(), arguments));
+        proxy
+            .recorded
+            .lock()
+            .expect("record")
+            .push((tool.to_owned(), arguments));
     }
-    let mut request = proxy.http.request(method, format!("{}{uri}", proxy.target)).body(body);
+    let mut request = proxy
+        .http
+        .request(method, format!("{}{uri}", proxy.target))
+        .body(body);
     for (name, value) in &headers {
         if !matches!(name.as_str(), "host" | "content-length") {
             request = request.header(name, value);
         }
     }
     let Ok(answer) = request.send().await else {
-        let gone = Response::builder().status(StatusCode::BAD_GATEWAY).body(Body::empty());
+        let gone = Response::builder()
+            .status(StatusCode::BAD_GATEWAY)
+            .body(Body::empty());
         return gone.expect("a bare response");
     };
     let mut response = Response::builder().status(answer.status());
     for (name, value) in answer.headers() {
-        if !matches!(name.as_str(), "transfer-encoding" | "content-length" | "connection") {
+        if !matches!(
+            name.as_str(),
+            "transfer-encoding" | "content-length" | "connection"
+        ) {
             response = response.header(name, value);
         }
     }
-    response.body(Body::from_stream(answer.bytes_stream())).expect("a passed-on response")
+    response
+        .body(Body::from_stream(answer.bytes_stream()))
+        .expect("a passed-on response")
 }
 
 async fn start_proxy(world: &World) -> (String, Recorded) {
@@ -69,10 +83,15 @@ async fn start_proxy(world: &World) -> (String, Recorded) {
         http: reqwest::Client::builder().no_proxy().build().expect("client"),
         recorded: Arc::clone(&recorded),
     };
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
+        .await
+        .expect("loopback");
     let url = format!("http://{}", listener.local_addr().expect("bound"));
     let app = axum::Router::new().fallback(pass_on).with_state(proxy);
-    #[expect(clippy::disallowed_methods, reason = "the proxy lives as long as the test's runtime")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the proxy lives as long as the test's runtime"
+    )]
     tokio::spawn(async move { axum::serve(listener, app).await });
     (url, recorded)
 }
@@ -83,13 +102,20 @@ fn table(text: &str) -> BTreeMap<String, Value> {
 
 fn kinds(entry: &Value, group: &str) -> BTreeMap<String, String> {
     let fields = entry[group].as_object().into_iter().flatten();
-    fields.map(|(path, kind)| (path.clone(), kind.as_str().expect("a type name").to_owned())).collect()
+    fields
+        .map(|(path, kind)| (path.clone(), kind.as_str().expect("a type name").to_owned()))
+        .collect()
 }
 
 fn assert_shape(what: &str, shape: &Shape, required: &BTreeMap<String, String>) {
     for (path, kind) in required {
-        let seen = shape.get(path).unwrap_or_else(|| panic!("{what}: {path} is missing from {shape:?}"));
-        assert!(seen.len() == 1 && seen.contains(kind.as_str()), "{what}: {path} is {seen:?}, not {kind}");
+        let seen = shape
+            .get(path)
+            .unwrap_or_else(|| panic!("{what}: {path} is missing from {shape:?}"));
+        assert!(
+            seen.len() == 1 && seen.contains(kind.as_str()),
+            "{what}: {path} is {seen:?}, not {kind}"
+        );
     }
 }
 
@@ -112,13 +138,23 @@ async fn the_runners_requests_have_the_recorded_fields() {
     let _runner = world.runner_at(&proxy, &token, &["--heartbeat-ms", "200"]);
     let command = json!({"kind": "command", "id": "talker", "version": "1.0.0",
                          "command": "echo out; echo err >&2; sleep 1.5; exit 3"});
-    let run = submit(&world, "talker", command, json!({"kind": "repo", "source": {"files": {"a": "1"}}})).await;
+    let run = submit(
+        &world,
+        "talker",
+        command,
+        json!({"kind": "repo", "source": {"files": {"a": "1"}}}),
+    )
+    .await;
     world.run_is(&run, &["succeeded"], Duration::from_secs(60)).await;
 
     let calls = recorded.lock().expect("record").clone();
     for (tool, entry) in table(REQUESTS) {
         let (required, optional) = (kinds(&entry, "required"), kinds(&entry, "optional"));
-        let of_tool: Vec<&Value> = calls.iter().filter(|(name, _)| *name == tool).map(|(_, args)| args).collect();
+        let of_tool: Vec<&Value> = calls
+            .iter()
+            .filter(|(name, _)| *name == tool)
+            .map(|(_, args)| args)
+            .collect();
         assert!(!of_tool.is_empty(), "the runner never called {tool}");
         for arguments in of_tool {
             let mut shape = Shape::new();
@@ -127,7 +163,10 @@ async fn the_runners_requests_have_the_recorded_fields() {
             if optional.is_empty() {
                 continue;
             }
-            for (path, seen) in shape.iter().filter(|(path, _)| !path.is_empty() && !path.contains(".detail.")) {
+            for (path, seen) in shape
+                .iter()
+                .filter(|(path, _)| !path.is_empty() && !path.contains(".detail."))
+            {
                 let known = required.get(path).or_else(|| optional.get(path));
                 assert!(
                     known.is_some_and(|kind| seen.contains(kind.as_str())),
@@ -138,7 +177,11 @@ async fn the_runners_requests_have_the_recorded_fields() {
     }
     for (tool, arguments) in &calls {
         if let Some(status) = arguments["status"].as_str() {
-            assert!(status.encode_utf16().count() <= 200, "{tool}: status of {} characters", status.len());
+            assert!(
+                status.encode_utf16().count() <= 200,
+                "{tool}: status of {} characters",
+                status.len()
+            );
         }
     }
 }
@@ -159,7 +202,10 @@ async fn the_hubs_replies_have_the_recorded_shapes() {
     let command = json!({"kind": "command", "id": "h", "version": "1", "command": "true"});
     submit(&world, "shapes", command, json!({"kind": "prompt"})).await;
     let mut replies: BTreeMap<&str, Value> = BTreeMap::new();
-    let leased = client.call("lease_job", lease).await.expect("an over-long status is clamped, not refused");
+    let leased = client
+        .call("lease_job", lease)
+        .await
+        .expect("an over-long status is clamped, not refused");
     let token = json!({"jobId": leased["attempt"]["jobId"], "leaseEpoch": leased["attempt"]["leaseEpoch"]});
     let with = |more: Value| {
         let mut arguments = token.clone();
@@ -170,17 +216,29 @@ async fn the_hubs_replies_have_the_recorded_shapes() {
     replies.insert("lease_job", leased.clone());
     let result = json!({"caseId": "shapes", "harness": "h@1", "trace": [], "snapshot": {"kind": "prompt"}, "scores": []});
     let calls = [
-        ("heartbeat_job", with(json!({"status": "running", "statusLevel": "info"}))),
+        (
+            "heartbeat_job",
+            with(json!({"status": "running", "statusLevel": "info"})),
+        ),
         ("report_case_log", with(json!({"line": "hello"}))),
         ("report_case_screen", with(json!({"frame": "aGVsbG8="}))),
-        ("report_case_trace", with(json!({"events": [{"t": 1, "kind": "error", "message": "m"}]}))),
+        (
+            "report_case_trace",
+            with(json!({"events": [{"t": 1, "kind": "error", "message": "m"}]})),
+        ),
         ("poll_case_fs_requests", with(json!({}))),
-        ("answer_case_fs_request", with(json!({"requestId": "fsreq-1", "result": {"kind": "fsTree"}}))),
+        (
+            "answer_case_fs_request",
+            with(json!({"requestId": "fsreq-1", "result": {"kind": "fsTree"}})),
+        ),
         ("submit_job_result", with(json!({"result": result}))),
         ("fail_job", with(json!({"message": "too late"}))),
     ];
     for (tool, arguments) in calls {
-        let reply = client.call(tool, arguments).await.unwrap_or_else(|text| panic!("{tool}: {text}"));
+        let reply = client
+            .call(tool, arguments)
+            .await
+            .unwrap_or_else(|text| panic!("{tool}: {text}"));
         replies.insert(tool, reply);
     }
     assert_eq!(replies["submit_job_result"]["accepted"], true);
@@ -195,9 +253,18 @@ async fn the_hubs_replies_have_the_recorded_shapes() {
 
 /// Schema violations and unknown tools are results with `isError`, not protocol errors.
 async fn refusals_are_results(client: &McpClient) {
-    let too_long = client.call("lease_job", json!({"wait_ms": 60_001, "protocol": 2})).await.expect_err("refused");
-    assert!(too_long.starts_with("MCP error -32602: Input validation error"), "{too_long}");
-    let no_epoch = client.call("fail_job", json!({"jobId": "x", "message": "m"})).await.expect_err("refused");
+    let too_long = client
+        .call("lease_job", json!({"wait_ms": 60_001, "protocol": 2}))
+        .await
+        .expect_err("refused");
+    assert!(
+        too_long.starts_with("MCP error -32602: Input validation error"),
+        "{too_long}"
+    );
+    let no_epoch = client
+        .call("fail_job", json!({"jobId": "x", "message": "m"}))
+        .await
+        .expect_err("refused");
     assert!(no_epoch.contains("leaseEpoch"), "{no_epoch}");
     let unknown = client.call("no_such_tool", json!({})).await.expect_err("refused");
     assert_eq!(unknown, "MCP error -32602: Tool no_such_tool not found");
@@ -206,23 +273,42 @@ async fn refusals_are_results(client: &McpClient) {
 #[test]
 fn the_tables_agree_with_the_recorded_traffic() {
     let Some(folder) = recorded_traffic() else {
-        return skip("the_tables_agree_with_the_recorded_traffic", "no recorded traffic beside the checkout");
+        return skip(
+            "the_tables_agree_with_the_recorded_traffic",
+            "no recorded traffic beside the checkout",
+        );
     };
     let (requests, replies) = recorded_shapes(&folder);
     for (tool, entry) in table(REQUESTS) {
-        let seen = requests.get(&tool).unwrap_or_else(|| panic!("{tool} is not in the recordings"));
-        assert_shape(&format!("recorded {tool} request"), seen, &kinds(&entry, "required"));
+        let seen = requests
+            .get(&tool)
+            .unwrap_or_else(|| panic!("{tool} is not in the recordings"));
+        assert_shape(
+            &format!("recorded {tool} request"),
+            seen,
+            &kinds(&entry, "required"),
+        );
         for (path, kind) in kinds(&entry, "optional") {
             if let Some(types) = seen.get(&path) {
-                assert!(types.contains(kind.as_str()), "recorded {tool}: {path} is {types:?}, not {kind}");
+                assert!(
+                    types.contains(kind.as_str()),
+                    "recorded {tool}: {path} is {types:?}, not {kind}"
+                );
             }
         }
     }
     for (tool, entry) in table(REPLIES) {
         let Some(seen) = replies.get(&tool) else { continue };
-        assert_shape(&format!("recorded {tool} reply"), seen, &kinds(&entry, "required"));
+        assert_shape(
+            &format!("recorded {tool} reply"),
+            seen,
+            &kinds(&entry, "required"),
+        );
         for path in kinds(&entry, "ours").keys() {
-            assert!(!seen.contains_key(path), "{tool}: {path} is listed as ours but is in the recordings");
+            assert!(
+                !seen.contains_key(path),
+                "{tool}: {path} is listed as ours but is in the recordings"
+            );
         }
     }
 }
@@ -233,11 +319,20 @@ fn recorded_shapes(folder: &std::path::Path) -> (BTreeMap<String, Shape>, BTreeM
     let text = std::fs::read_to_string(folder.join("b_process_job.jsonl")).expect("scenario b");
     let mut tool_of: BTreeMap<u64, String> = BTreeMap::new();
     for line in text.lines() {
-        let Ok(entry) = serde_json::from_str::<Value>(line) else { continue };
+        let Ok(entry) = serde_json::from_str::<Value>(line) else {
+            continue;
+        };
         let id = entry["id"].as_u64().unwrap_or_default();
         if entry["kind"] == "req" && entry["body"]["method"] == "tools/call" {
-            let tool = entry["body"]["params"]["name"].as_str().unwrap_or_default().to_owned();
-            shape_of(&entry["body"]["params"]["arguments"], "", requests.entry(tool.clone()).or_default());
+            let tool = entry["body"]["params"]["name"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned();
+            shape_of(
+                &entry["body"]["params"]["arguments"],
+                "",
+                requests.entry(tool.clone()).or_default(),
+            );
             tool_of.insert(id, tool);
         }
         let content = &entry["frame"]["data"]["result"]["content"][0]["text"];

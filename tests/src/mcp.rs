@@ -21,7 +21,11 @@ impl McpClient {
     /// Opens a session.
     pub async fn connect(base: &str, token: &str) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(70)).build().expect("client");
+        let http = reqwest::Client::builder()
+            .no_proxy()
+            .timeout(Duration::from_secs(70))
+            .build()
+            .expect("client");
         let mut client = Self {
             http,
             url: format!("{base}/mcp"),
@@ -40,7 +44,9 @@ impl McpClient {
         let session = response.headers().get("mcp-session-id").expect("session id");
         client.session = session.to_str().expect("ascii").to_owned();
         let _ = response.text().await;
-        let done = client.post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        let done = client
+            .post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
+            .await;
         assert_eq!(done.status(), 202);
         client
     }
@@ -54,7 +60,9 @@ impl McpClient {
             .header("accept", "application/json, text/event-stream")
             .json(message);
         if !self.session.is_empty() {
-            request = request.header("mcp-session-id", &self.session).header("mcp-protocol-version", "2025-11-25");
+            request = request
+                .header("mcp-session-id", &self.session)
+                .header("mcp-protocol-version", "2025-11-25");
         }
         request.send().await.expect("the hub answers")
     }
@@ -63,12 +71,17 @@ impl McpClient {
     pub async fn call_raw(&self, tool: &str, arguments: Value) -> Value {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let params = json!({"name": tool, "arguments": arguments});
-        let response =
-            self.post(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})).await;
+        let response = self
+            .post(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}))
+            .await;
         assert_eq!(response.status(), 200);
         let body = response.text().await.expect("body");
-        let data: String = body.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
-        let message: Value = serde_json::from_str(&data).unwrap_or_else(|error| panic!("{error} in {body:?}"));
+        let data: String = body
+            .lines()
+            .filter_map(|line| line.strip_prefix("data: "))
+            .collect();
+        let message: Value =
+            serde_json::from_str(&data).unwrap_or_else(|error| panic!("{error} in {body:?}"));
         assert_eq!(message["id"], json!(id), "{message}");
         message["result"].clone()
     }
@@ -79,7 +92,10 @@ impl McpClient {
     /// The text of an `isError` result.
     pub async fn call(&self, tool: &str, arguments: Value) -> Reply {
         let result = self.call_raw(tool, arguments).await;
-        let text = result["content"][0]["text"].as_str().expect("text content").to_owned();
+        let text = result["content"][0]["text"]
+            .as_str()
+            .expect("text content")
+            .to_owned();
         if result["isError"] == json!(true) {
             return Err(text);
         }

@@ -22,7 +22,11 @@ pub fn shape_of(value: &Value, path: &str, shape: &mut Shape) {
         }
         Value::Object(fields) => {
             for (name, field) in fields {
-                let below = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                let below = if path.is_empty() {
+                    name.clone()
+                } else {
+                    format!("{path}.{name}")
+                };
                 shape_of(field, &below, shape);
             }
             "object"

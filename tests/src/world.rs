@@ -23,8 +23,16 @@ impl Child {
     pub fn start(mut command: Command, log: &Path) -> Self {
         let out = std::fs::File::create(log).expect("log file");
         let err = out.try_clone().expect("log file");
-        let process = command.stdin(Stdio::null()).stdout(out).stderr(err).spawn().expect("the binary under test starts");
-        Self { process, log: log.to_owned() }
+        let process = command
+            .stdin(Stdio::null())
+            .stdout(out)
+            .stderr(err)
+            .spawn()
+            .expect("the binary under test starts");
+        Self {
+            process,
+            log: log.to_owned(),
+        }
     }
 
     /// The process id.
@@ -96,19 +104,45 @@ impl World {
         let binary = PathBuf::from(binary);
         let home = tempfile::tempdir().expect("temporary folder");
         let output = Command::new(&binary)
-            .args(["hub", "key", "create", "--workspace", "acme", "--role", "admin", "--json", "--data-dir"])
+            .args([
+                "hub",
+                "key",
+                "create",
+                "--workspace",
+                "acme",
+                "--role",
+                "admin",
+                "--json",
+                "--data-dir",
+            ])
             .arg(home.path().join("hub"))
             .env("EVERDICT_HOME", home.path())
             .output()
             .expect("the binary under test starts");
-        let reply: Value = serde_json::from_slice(&output.stdout)
-            .unwrap_or_else(|error| panic!("hub key create: {error}: {}", String::from_utf8_lossy(&output.stderr)));
+        let reply: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+            panic!(
+                "hub key create: {error}: {}",
+                String::from_utf8_lossy(&output.stderr)
+            )
+        });
         let key = reply["apiKey"].as_str().expect("apiKey").to_owned();
         let port = free_port();
         let hub_args: Vec<String> = hub_args.iter().map(ToString::to_string).collect();
         let hub = start_hub(&binary, home.path(), port, &hub_args);
-        let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(20)).build().expect("client");
-        let world = Self { home, binary, hub_args, port, key, http, hub };
+        let http = reqwest::Client::builder()
+            .no_proxy()
+            .timeout(Duration::from_secs(20))
+            .build()
+            .expect("client");
+        let world = Self {
+            home,
+            binary,
+            hub_args,
+            port,
+            key,
+            http,
+            hub,
+        };
         world.hub_is_up().await;
         world
     }
@@ -122,7 +156,12 @@ impl World {
 
     async fn hub_is_up(&self) {
         eventually("the hub answers /healthz", Duration::from_secs(20), || async {
-            let reply = self.http.get(format!("{}/healthz", self.url())).send().await.ok()?;
+            let reply = self
+                .http
+                .get(format!("{}/healthz", self.url()))
+                .send()
+                .await
+                .ok()?;
             reply.status().is_success().then_some(())
         })
         .await;
@@ -145,7 +184,10 @@ impl World {
 
     /// One call with the world's key; returns status and JSON (`null` for an empty body).
     pub async fn call(&self, method: reqwest::Method, path: &str, body: Option<Value>) -> (u16, Value) {
-        let mut request = self.http.request(method, format!("{}{path}", self.url())).bearer_auth(&self.key);
+        let mut request = self
+            .http
+            .request(method, format!("{}{path}", self.url()))
+            .bearer_auth(&self.key);
         if let Some(body) = body {
             request = request.json(&body);
         }
@@ -177,7 +219,10 @@ impl World {
             .args(args)
             .env("EVERDICT_HOME", self.home.path())
             .env("EVERDICT_RUNNER_TOKEN", token);
-        Child::start(command, &self.home.path().join(format!("runner-{}.log", free_port())))
+        Child::start(
+            command,
+            &self.home.path().join(format!("runner-{}.log", free_port())),
+        )
     }
 
     /// Submits a run and returns its id.
@@ -189,7 +234,9 @@ impl World {
 
     /// The record of a run.
     pub async fn run(&self, id: &str) -> Value {
-        self.call(reqwest::Method::GET, &format!("/runs/{id}"), None).await.1
+        self.call(reqwest::Method::GET, &format!("/runs/{id}"), None)
+            .await
+            .1
     }
 
     /// Waits until the run has one of the given states.
@@ -203,7 +250,10 @@ impl World {
 
     /// The log lines of a run so far, joined.
     pub async fn log(&self, id: &str) -> String {
-        self.call(reqwest::Method::GET, &format!("/runs/{id}/logs"), None).await.1.to_string()
+        self.call(reqwest::Method::GET, &format!("/runs/{id}/logs"), None)
+            .await
+            .1
+            .to_string()
     }
 }
 
@@ -228,7 +278,10 @@ where
         if let Some(value) = look().await {
             return value;
         }
-        assert!(Instant::now() < end, "within {deadline:?} it did not come true that {what}");
+        assert!(
+            Instant::now() < end,
+            "within {deadline:?} it did not come true that {what}"
+        );
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }

@@ -25,7 +25,11 @@ pub(crate) fn run() -> ToolResult<()> {
         eprintln!("note: {note}");
     }
     if findings.is_empty() {
-        println!("lint: {} crates, {} files: direction and budgets hold", metadata.packages.len(), sources.len());
+        println!(
+            "lint: {} crates, {} files: direction and budgets hold",
+            metadata.packages.len(),
+            sources.len()
+        );
         return Ok(());
     }
     for finding in &findings {

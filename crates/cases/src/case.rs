@@ -56,10 +56,18 @@ pub(crate) async fn run_case(job: &CaseJob, ctx: &CaseContext) -> Result<CaseRes
 /// Names what the job asks for, this runner does not do, and the result stands without.
 fn say_what_is_missing(job: &CaseJob, ctx: &CaseContext) {
     if job.meter_usage == Some(true) {
-        ctx.progress.log("[everdict] the job asks for metered model usage, which this runner does not meter");
+        ctx.progress
+            .log("[everdict] the job asks for metered model usage, which this runner does not meter");
     }
-    if let Some(isolation) = job.eval_case.placement.as_ref().and_then(|placement| placement.isolation.as_deref()) {
-        ctx.progress.log(&format!("[everdict] the case asks for `{isolation}` isolation, which a host process has not"));
+    if let Some(isolation) = job
+        .eval_case
+        .placement
+        .as_ref()
+        .and_then(|placement| placement.isolation.as_deref())
+    {
+        ctx.progress.log(&format!(
+            "[everdict] the case asks for `{isolation}` isolation, which a host process has not"
+        ));
     }
 }
 
@@ -77,9 +85,15 @@ async fn work(
     let snapshot = seeded.snapshot(sandbox, recorder).await?;
     if plan.gradebook.needs_compute() {
         let events = recorder.copy();
-        let input = GradeInput { case, trace: &events, snapshot: &snapshot };
+        let input = GradeInput {
+            case,
+            trace: &events,
+            snapshot: &snapshot,
+        };
         let compute = GraderCompute::new(sandbox, job);
-        plan.gradebook.grade_compute(input, &compute, grading::budget(plan.timeout)).await;
+        plan.gradebook
+            .grade_compute(input, &compute, grading::budget(plan.timeout))
+            .await;
     }
     Ok(snapshot)
 }
@@ -91,7 +105,12 @@ async fn drive(
     sandbox: &Sandbox<'_>,
     recorder: &Arc<Recorder>,
 ) -> Result<(), Fault> {
-    let drive = Drive { sandbox, recorder, task: &case.task, timeout: plan.timeout };
+    let drive = Drive {
+        sandbox,
+        recorder,
+        task: &case.task,
+        timeout: plan.timeout,
+    };
     let mut run = std::pin::pin!(plan.harness.run(&drive));
     let mut live = tokio::time::interval_at(Instant::now() + LIVE_TRACE_INTERVAL, LIVE_TRACE_INTERVAL);
     live.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -116,14 +135,24 @@ async fn release(scratch: Scratch, ctx: &CaseContext) -> TraceEvent {
     let took = millis(clock.elapsed());
     let message = match left.first() {
         None => format!("sandbox released in {took}ms"),
-        Some(first) => format!("sandbox {} not fully removed: {} left, first {first}", place.display(), left.len()),
+        Some(first) => format!(
+            "sandbox {} not fully removed: {} left, first {first}",
+            place.display(),
+            left.len()
+        ),
     };
     if !left.is_empty() {
         ctx.progress.log(&format!("[everdict] {message}"));
         tracing::warn!(left = left.len(), "{message}");
     }
     let event = Some("compute_released".to_owned());
-    let mut mark = event_at(started, InfraEvent { event, ..InfraEvent::new(InfraScope::Placement, message) });
+    let mut mark = event_at(
+        started,
+        InfraEvent {
+            event,
+            ..InfraEvent::new(InfraScope::Placement, message)
+        },
+    );
     mark.duration_ms = Some(took.into());
     mark
 }
@@ -138,11 +167,18 @@ async fn observe(
 ) {
     match collected {
         Collected::Sealed => {
-            let input = GradeInput { case, trace, snapshot };
-            plan.gradebook.grade_observations(input, grading::budget(plan.timeout)).await;
+            let input = GradeInput {
+                case,
+                trace,
+                snapshot,
+            };
+            plan.gradebook
+                .grade_observations(input, grading::budget(plan.timeout))
+                .await;
         }
         Collected::Failed { failure, .. } => {
-            plan.gradebook.observations_missing(&format!("the trace could not be collected: {}", failure.message));
+            plan.gradebook
+                .observations_missing(&format!("the trace could not be collected: {}", failure.message));
         }
         // The control plane collects the trace, and grades by it.
         Collected::Deferred { .. } => {}

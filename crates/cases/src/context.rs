@@ -33,7 +33,11 @@ impl CaseContext {
     /// # Errors
     /// `CANCELLED` once the token is cancelled.
     pub(crate) fn still_wanted(&self) -> Result<(), Fault> {
-        if self.cancel.is_cancelled() { Err(cancelled()) } else { Ok(()) }
+        if self.cancel.is_cancelled() {
+            Err(cancelled())
+        } else {
+            Ok(())
+        }
     }
 }
 

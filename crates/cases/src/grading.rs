@@ -29,13 +29,22 @@ pub(crate) struct GraderCompute<'a> {
 impl<'a> GraderCompute<'a> {
     /// Graders also get the judge's model and key, which the agent never saw.
     pub(crate) fn new(sandbox: &'a Sandbox<'a>, job: &CaseJob) -> Self {
-        Self { sandbox, env: with_env(&sandbox.env, judge_env(job)) }
+        Self {
+            sandbox,
+            env: with_env(&sandbox.env, judge_env(job)),
+        }
     }
 
     async fn run(&self, exec: ComputeExec) -> Result<ComputeOutput, Fault> {
         let env = with_env(&self.env, exec.env);
         let cwd = exec.cwd.as_deref().unwrap_or(WORK);
-        let line = Line { command: &exec.command, cwd, env: &env, stdin: exec.stdin, timeout: exec.timeout };
+        let line = Line {
+            command: &exec.command,
+            cwd,
+            env: &env,
+            stdin: exec.stdin,
+            timeout: exec.timeout,
+        };
         let ran = self.sandbox.run(line, None).await?;
         Ok(ComputeOutput {
             exit_code: ran.exit_code,
@@ -73,5 +82,8 @@ fn judge_env(job: &CaseJob) -> Vec<(String, String)> {
         pairs.push((key, auth.api_key.expose().to_owned()));
         pairs.extend(auth.base_url.clone().map(|url| (base, url)));
     }
-    pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    pairs
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
 }

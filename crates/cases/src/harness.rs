@@ -43,13 +43,21 @@ impl Harness {
     pub(crate) fn plan(job: &CaseJob, run_id: &str, ctx: &CaseContext) -> Result<Self, Fault> {
         let id = match &job.harness_spec {
             Some(HarnessSpec::Command(spec)) => {
-                return Ok(Self::Command(Box::new(CommandPlan::new(spec, &job.eval_case.task, run_id, ctx)?)));
+                return Ok(Self::Command(Box::new(CommandPlan::new(
+                    spec,
+                    &job.eval_case.task,
+                    run_id,
+                    ctx,
+                )?)));
             }
             Some(HarnessSpec::Process(spec)) => spec.id.as_str(),
             Some(HarnessSpec::Service(_)) | None => job.harness.id.as_str(),
         };
         match id {
-            "claude-code" => Ok(Self::ClaudeCode(claude::ClaudePlan::new(&job.eval_case.task, ctx)?)),
+            "claude-code" => Ok(Self::ClaudeCode(claude::ClaudePlan::new(
+                &job.eval_case.task,
+                ctx,
+            )?)),
             "scripted" => Ok(Self::Scripted),
             other => Err(Fault::bad_request(format!(
                 "harness.id: `{other}` is no built-in harness (claude-code, scripted), and the job carries no spec for it"
@@ -91,7 +99,8 @@ impl Harness {
 
 /// The detail of a `command.exit` event. Keys beyond the first three are there only when they say something.
 fn exit_detail(command: &str, ran: &Ran, duration_ms: u32) -> serde_json::Value {
-    let mut detail = serde_json::json!({ "command": command, "exitCode": ran.exit_code, "durationMs": duration_ms });
+    let mut detail =
+        serde_json::json!({ "command": command, "exitCode": ran.exit_code, "durationMs": duration_ms });
     if ran.timed_out {
         detail["timedOut"] = true.into();
     }
@@ -110,7 +119,9 @@ fn exit_detail(command: &str, ran: &Ran, duration_ms: u32) -> serde_json::Value 
 /// The trace event of a command that did not end well.
 fn exit_error(ran: &Ran, limit: Duration) -> ErrorEvent {
     let tail = ran.stderr_tail(ERROR_TAIL_CHARS, limit);
-    ErrorEvent { message: format!("command exit {}: {tail}", ran.exit_code) }
+    ErrorEvent {
+        message: format!("command exit {}: {tail}", ran.exit_code),
+    }
 }
 
 /// Whole milliseconds; a case that runs for more than 49 days has other problems.

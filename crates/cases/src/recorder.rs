@@ -21,7 +21,10 @@ struct State {
 
 impl Recorder {
     pub(crate) fn new(progress: Arc<dyn Progress>) -> Self {
-        Self { progress, state: Mutex::default() }
+        Self {
+            progress,
+            state: Mutex::default(),
+        }
     }
 
     /// Records something that happens now.
@@ -37,7 +40,10 @@ impl Recorder {
     pub(crate) fn remark(&self, text: &str) {
         let text = format!("[everdict] {text}");
         self.progress.log(&text);
-        self.now(LogEvent { stream: OutputStream::Stderr, text });
+        self.now(LogEvent {
+            stream: OutputStream::Stderr,
+            text,
+        });
     }
 
     /// Hands the events since the last flush to the live view.

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everdict_contracts::{ErrorCode, Fault};
-use everdict_exec::{CaptureLimits, ChildEnv, Exit, ExitStatus, Launch, OutputSink, Program, Scratch, Stream};
+use everdict_exec::{
+    CaptureLimits, ChildEnv, Exit, ExitStatus, Launch, OutputSink, Program, Scratch, Stream,
+};
 
 use crate::context::{CaseContext, Progress, cancelled};
-
 
 /// Where a case's files are, relative to the scratch directory.
 pub(crate) const WORK: &str = "work";
@@ -51,7 +52,10 @@ impl<'a> Sandbox<'a> {
     pub(crate) fn dir(&self, cwd: &str) -> Result<PathBuf, Fault> {
         let dir = self.locate(cwd)?;
         std::fs::create_dir_all(&dir).map_err(|error| {
-            Fault::new(ErrorCode::ComputeExecFailed, format!("failed to create working directory `{cwd}`: {error}"))
+            Fault::new(
+                ErrorCode::ComputeExecFailed,
+                format!("failed to create working directory `{cwd}`: {error}"),
+            )
         })?;
         Ok(dir)
     }
@@ -83,8 +87,15 @@ impl<'a> Sandbox<'a> {
         };
         let exit = everdict_exec::run(launch, sink, &self.ctx.cancel).await?;
         if !exit.survivors.is_empty() {
-            let pids: Vec<_> = exit.survivors.iter().map(|process| process.pid.to_string()).collect();
-            self.ctx.progress.log(&format!("[everdict] these processes could not be ended: {}", pids.join(", ")));
+            let pids: Vec<_> = exit
+                .survivors
+                .iter()
+                .map(|process| process.pid.to_string())
+                .collect();
+            self.ctx.progress.log(&format!(
+                "[everdict] these processes could not be ended: {}",
+                pids.join(", ")
+            ));
         }
         let (exit_code, signal, timed_out) = match exit.status {
             ExitStatus::Exited(code) => (code, None, false),
@@ -92,7 +103,12 @@ impl<'a> Sandbox<'a> {
             ExitStatus::TimedOut => (124, None, true),
             ExitStatus::Cancelled => return Err(cancelled()),
         };
-        Ok(Ran { exit_code, signal, timed_out, exit })
+        Ok(Ran {
+            exit_code,
+            signal,
+            timed_out,
+            exit,
+        })
     }
 
     /// A sink that shows every line in the live log.
@@ -131,7 +147,11 @@ impl Ran {
             return text;
         }
         let note = format!("[everdict] exec timed out after {}s", limit.as_secs());
-        if text.is_empty() { note } else { format!("{text}\n{note}") }
+        if text.is_empty() {
+            note
+        } else {
+            format!("{text}\n{note}")
+        }
     }
 }
 

@@ -11,9 +11,14 @@ const LANES: [u32; 4] = [0x811c_9dc5, 0x0100_0193, 0x9e37_79b9, 0x85eb_ca6b];
 /// The W3C trace id of a run: 32 hex digits, the same wherever it is derived.
 fn trace_id(run_id: &str) -> String {
     let lane = |start: u32| {
-        run_id.encode_utf16().fold(start, |hash, unit| (hash ^ u32::from(unit)).wrapping_mul(FNV_PRIME))
+        run_id.encode_utf16().fold(start, |hash, unit| {
+            (hash ^ u32::from(unit)).wrapping_mul(FNV_PRIME)
+        })
     };
-    LANES.iter().map(|start| format!("{:08x}", lane(*start))).collect()
+    LANES
+        .iter()
+        .map(|start| format!("{:08x}", lane(*start)))
+        .collect()
 }
 
 /// A `TRACEPARENT` for a new span of the run.
@@ -46,7 +51,10 @@ mod tests {
         let parent = traceparent("run-1");
         let parts: Vec<_> = parent.split('-').collect();
         assert_eq!(parts.len(), 4);
-        assert_eq!((parts[0].len(), parts[1].len(), parts[2].len(), parts[3]), (2, 32, 16, "01"));
+        assert_eq!(
+            (parts[0].len(), parts[1].len(), parts[2].len(), parts[3]),
+            (2, 32, 16, "01")
+        );
         assert_ne!(parent, traceparent("run-1"), "each span has its own id");
     }
 }

@@ -48,7 +48,10 @@ impl<'a> Values<'a> {
         run_id: &'a str,
         params: impl IntoIterator<Item = (&'a String, &'a String)>,
     ) -> Self {
-        let mut named: BTreeMap<_, _> = params.into_iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        let mut named: BTreeMap<_, _> = params
+            .into_iter()
+            .map(|(key, value)| (key.as_str(), value.as_str()))
+            .collect();
         named.extend([("task", task), ("model", model), ("run_id", run_id)]);
         Self { named }
     }
@@ -71,9 +74,16 @@ pub(crate) struct Rendered {
 /// `BAD_REQUEST` when a token stands where the shell expands nothing, or a value can't be handed to a process.
 pub(crate) fn render(template: &str, values: &Values<'_>) -> Result<Rendered, Fault> {
     if template.contains('\0') {
-        return Err(Fault::bad_request("harnessSpec.command: must not contain a NUL character"));
+        return Err(Fault::bad_request(
+            "harnessSpec.command: must not contain a NUL character",
+        ));
     }
-    let mut renderer = Renderer { values, scan: Scan::default(), slots: BTreeMap::new(), out: Rendered::empty() };
+    let mut renderer = Renderer {
+        values,
+        scan: Scan::default(),
+        slots: BTreeMap::new(),
+        out: Rendered::empty(),
+    };
     let mut rest = template;
     while let Some(next) = rest.chars().next() {
         match token_at(rest, values) {
@@ -101,7 +111,11 @@ fn token_at<'a>(text: &str, values: &Values<'a>) -> Option<(&'a str, usize)> {
 
 impl Rendered {
     fn empty() -> Self {
-        Self { command: String::new(), env: Vec::new(), shown: String::new() }
+        Self {
+            command: String::new(),
+            env: Vec::new(),
+            shown: String::new(),
+        }
     }
 
     fn push(&mut self, c: char) {
@@ -129,7 +143,9 @@ impl<'a> Renderer<'_, 'a> {
         let slot = self.slot(name, value)?;
         let _infallible = match place {
             Place::Plain => write!(self.out.command, "\"${{{slot}}}\""),
-            Place::Double | Place::Arithmetic | Place::HereDocument => write!(self.out.command, "${{{slot}}}"),
+            Place::Double | Place::Arithmetic | Place::HereDocument => {
+                write!(self.out.command, "${{{slot}}}")
+            }
             Place::Single => write!(self.out.command, "'\"${{{slot}}}\"'"),
             Place::QuotedHereDocument | Place::Comment => {
                 return Err(Fault::bad_request(format!(
@@ -149,7 +165,9 @@ impl<'a> Renderer<'_, 'a> {
     /// The variable that carries the value of `name`.
     fn slot(&mut self, name: &'a str, value: &str) -> Result<String, Fault> {
         if value.contains('\0') {
-            return Err(Fault::bad_request(format!("the value of {{{{{name}}}}} contains a NUL character, which no process can take")));
+            return Err(Fault::bad_request(format!(
+                "the value of {{{{{name}}}}} contains a NUL character, which no process can take"
+            )));
         }
         if value.len() > MAX_VALUE_BYTES {
             return Err(Fault::bad_request(format!(

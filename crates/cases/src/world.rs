@@ -1,9 +1,9 @@
 //! The world a case declares, and whether a host process can be that world.
 
 use everdict_contracts::{
-    EnvSpec, EvalCase, ExecutionManifest, Fault, ImageProvenance, MANIFEST_VERSION, NetworkMode, NoImages, Os, OsResolved,
+    EnvSpec, EvalCase, ExecutionManifest, Fault, ImageProvenance, MANIFEST_VERSION, NetworkMode, NoImages,
+    Os, OsResolved,
 };
-
 
 /// The operating system this process really runs on.
 const HOST_OS: Os = if cfg!(target_os = "macos") {
@@ -22,10 +22,14 @@ pub(crate) fn admit(case: &EvalCase) -> Result<ExecutionManifest, Fault> {
     match &case.env {
         EnvSpec::Prompt(_) | EnvSpec::Repo(_) => {}
         EnvSpec::Browser(_) => {
-            return Err(Fault::bad_request("evalCase.env.kind: a browser is only there for a service harness, which brings one"));
+            return Err(Fault::bad_request(
+                "evalCase.env.kind: a browser is only there for a service harness, which brings one",
+            ));
         }
         EnvSpec::OsUse(_) => {
-            return Err(Fault::bad_request("evalCase.env.kind: os-use needs a desktop of its own, which a host process has not"));
+            return Err(Fault::bad_request(
+                "evalCase.env.kind: os-use needs a desktop of its own, which a host process has not",
+            ));
         }
     }
     if let Some(image) = &case.image {
@@ -41,7 +45,11 @@ pub(crate) fn admit(case: &EvalCase) -> Result<ExecutionManifest, Fault> {
              runtime, or drop the limit",
         ));
     }
-    if case.network.as_ref().is_some_and(|network| network.mode != NetworkMode::Public) {
+    if case
+        .network
+        .as_ref()
+        .is_some_and(|network| network.mode != NetworkMode::Public)
+    {
         return Err(Fault::bad_request(
             "evalCase.network: a host process shares the host's network; send the case to a container runtime, since with \
              an open network it would be another task",
@@ -53,11 +61,19 @@ pub(crate) fn admit(case: &EvalCase) -> Result<ExecutionManifest, Fault> {
 fn manifest(case: &EvalCase) -> Result<ExecutionManifest, Fault> {
     let declared = case.placement.as_ref().and_then(|placement| placement.os);
     if let Some(os) = declared.filter(|os| *os != HOST_OS) {
-        return Err(Fault::bad_request(format!("evalCase.placement.os: the case asks for {}, and this machine runs {}", name(os), name(HOST_OS))));
+        return Err(Fault::bad_request(format!(
+            "evalCase.placement.os: the case asks for {}, and this machine runs {}",
+            name(os),
+            name(HOST_OS)
+        )));
     }
     Ok(ExecutionManifest {
         os: HOST_OS,
-        os_resolved: if declared.is_some() { OsResolved::Declared } else { OsResolved::Defaulted },
+        os_resolved: if declared.is_some() {
+            OsResolved::Declared
+        } else {
+            OsResolved::Defaulted
+        },
         driver: Some("local".to_owned()),
         image: None,
         runtime: None,

@@ -54,7 +54,13 @@ pub(crate) fn build(
 }
 
 /// A measured score.
-pub(crate) fn measured(id: &str, metric: &str, value: f64, pass: Option<bool>, detail: Option<String>) -> Score {
+pub(crate) fn measured(
+    id: &str,
+    metric: &str,
+    value: f64,
+    pass: Option<bool>,
+    detail: Option<String>,
+) -> Score {
     Score::Measured(MeasuredScore {
         grader_id: id.to_owned(),
         metric: metric.to_owned(),

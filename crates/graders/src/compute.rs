@@ -36,7 +36,13 @@ pub struct ComputeExec {
 impl ComputeExec {
     /// A command in the case's working folder with nothing else said.
     pub(crate) fn new(command: impl Into<String>, timeout: Duration) -> Self {
-        Self { command: command.into(), cwd: None, env: BTreeMap::new(), stdin: None, timeout }
+        Self {
+            command: command.into(),
+            cwd: None,
+            env: BTreeMap::new(),
+            stdin: None,
+            timeout,
+        }
     }
 }
 

@@ -15,7 +15,10 @@ pub(crate) struct Config<'a> {
 
 impl<'a> Config<'a> {
     pub(crate) fn new(position: usize, map: Option<&'a Map<String, Value>>) -> Self {
-        Self { path: format!("evalCase.graders[{position}].config"), map }
+        Self {
+            path: format!("evalCase.graders[{position}].config"),
+            map,
+        }
     }
 
     fn get(&self, key: &str) -> Option<&'a Value> {
@@ -31,7 +34,9 @@ impl<'a> Config<'a> {
         match self.get(key) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
-            Some(other) => Err(self.fault(key, format_args!("expected a string, found {}", type_name(other)))),
+            Some(other) => {
+                Err(self.fault(key, format_args!("expected a string, found {}", type_name(other))))
+            }
         }
     }
 
@@ -70,22 +75,29 @@ impl<'a> Config<'a> {
     /// A regular expression whose first group holds the value.
     pub(crate) fn capturing(&self, key: &str) -> Result<Option<Regex>, Fault> {
         match self.pattern(key)? {
-            Some(pattern) if pattern.captures_len() < 2 => {
-                Err(self.fault(key, "needs a capture group around the number, as in `SCORE=([0-9.]+)`"))
-            }
+            Some(pattern) if pattern.captures_len() < 2 => Err(self.fault(
+                key,
+                "needs a capture group around the number, as in `SCORE=([0-9.]+)`",
+            )),
             pattern => Ok(pattern),
         }
     }
 
     fn compile(&self, key: &str, text: &str) -> Result<Regex, Fault> {
-        RegexBuilder::new(text).size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES).build().map_err(|error| {
-            match error {
-                regex::Error::CompiledTooBig(limit) => {
-                    self.fault(key, format_args!("the pattern compiles to more than {limit} bytes"))
-                }
-                other => self.fault(key, format_args!("not a usable pattern: {}", last_line(&other.to_string()))),
-            }
-        })
+        RegexBuilder::new(text)
+            .size_limit(PATTERN_BYTES)
+            .dfa_size_limit(PATTERN_BYTES)
+            .build()
+            .map_err(|error| match error {
+                regex::Error::CompiledTooBig(limit) => self.fault(
+                    key,
+                    format_args!("the pattern compiles to more than {limit} bytes"),
+                ),
+                other => self.fault(
+                    key,
+                    format_args!("not a usable pattern: {}", last_line(&other.to_string())),
+                ),
+            })
     }
 }
 

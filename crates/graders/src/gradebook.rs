@@ -35,12 +35,22 @@ struct Entry {
 impl Gradebook {
     /// Takes over what [`crate::plan`] made.
     pub fn new(planned: Vec<PlannedGrader>) -> Self {
-        Self { entries: planned.into_iter().map(|planned| Entry { planned, scores: Vec::new() }).collect() }
+        Self {
+            entries: planned
+                .into_iter()
+                .map(|planned| Entry {
+                    planned,
+                    scores: Vec::new(),
+                })
+                .collect(),
+        }
     }
 
     /// Whether any grader needs the sandbox.
     pub fn needs_compute(&self) -> bool {
-        self.entries.iter().any(|entry| entry.planned.needs() == Needs::Compute)
+        self.entries
+            .iter()
+            .any(|entry| entry.planned.needs() == Needs::Compute)
     }
 
     /// Runs the graders that need the sandbox, one after the other; `budget` is for all of them together.
@@ -62,7 +72,9 @@ impl Gradebook {
     /// Marks every observation grader as lacking its evidence; worth a retry, since the trace may still come.
     pub fn observations_missing(&mut self, detail: &str) {
         for entry in self.phase(Needs::Observation) {
-            let score = entry.planned.unmeasured(UnmeasuredReason::MissingEvidence, true, detail.to_owned());
+            let score = entry
+                .planned
+                .unmeasured(UnmeasuredReason::MissingEvidence, true, detail.to_owned());
             entry.scores = vec![score];
         }
     }
@@ -73,7 +85,9 @@ impl Gradebook {
     }
 
     fn phase(&mut self, needs: Needs) -> impl Iterator<Item = &mut Entry> {
-        self.entries.iter_mut().filter(move |entry| entry.planned.needs() == needs)
+        self.entries
+            .iter_mut()
+            .filter(move |entry| entry.planned.needs() == needs)
     }
 }
 
@@ -83,7 +97,11 @@ async fn run(
     compute: Option<&dyn Compute>,
     deadline: Instant,
 ) -> Vec<Score> {
-    let clamped = compute.map(|inner| Clamped { inner, deadline, cut: AtomicBool::new(false) });
+    let clamped = compute.map(|inner| Clamped {
+        inner,
+        deadline,
+        cut: AtomicBool::new(false),
+    });
     let view = clamped.as_ref().map(|clamped| clamped as &dyn Compute);
     let grading = AssertUnwindSafe(planned.grader().grade(input, view)).catch_unwind();
     let outcome = tokio::time::timeout_at(deadline + STOP_GRACE, grading).await;
@@ -107,7 +125,11 @@ fn timed_out(planned: &PlannedGrader) -> Score {
 }
 
 fn failed(planned: &PlannedGrader, message: &str) -> Score {
-    planned.unmeasured(UnmeasuredReason::GraderError, true, format!("[grader-error] {message}"))
+    planned.unmeasured(
+        UnmeasuredReason::GraderError,
+        true,
+        format!("[grader-error] {message}"),
+    )
 }
 
 fn chain(error: &GradeError) -> String {
@@ -125,7 +147,9 @@ fn checked(planned: &PlannedGrader, score: Score) -> Score {
     let broken = match &score {
         _ if score.grader_id().is_empty() => Some("a score needs a grader id".to_owned()),
         _ if score.metric().is_empty() => Some("a score needs a metric".to_owned()),
-        Score::Measured(measured) if !measured.value.is_finite() => Some("the value is not a finite number".to_owned()),
+        Score::Measured(measured) if !measured.value.is_finite() => {
+            Some("the value is not a finite number".to_owned())
+        }
         _ => foreign_owner(planned.spec(), score.metric())
             .map(|owner| format!("metric `{}` belongs to the `{}` grader", score.metric(), owner.0)),
     };
@@ -157,7 +181,11 @@ impl Compute for Clamped<'_> {
             let clamped = left < exec.timeout;
             if clamped && left.is_zero() {
                 self.cut.store(true, Ordering::Relaxed);
-                return Ok(ComputeOutput { exit_code: 124, timed_out: true, ..ComputeOutput::default() });
+                return Ok(ComputeOutput {
+                    exit_code: 124,
+                    timed_out: true,
+                    ..ComputeOutput::default()
+                });
             }
             exec.timeout = exec.timeout.min(left);
             let output = self.inner.exec(exec).await?;

@@ -15,8 +15,8 @@
 mod builtin;
 mod compute;
 mod config;
-mod grader;
 mod gradebook;
+mod grader;
 mod plan;
 mod reserved;
 mod text;

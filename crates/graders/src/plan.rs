@@ -31,13 +31,16 @@ impl PlannedGrader {
 
     /// The score that says there is no measurement.
     pub(crate) fn unmeasured(&self, reason: UnmeasuredReason, retryable: bool, detail: String) -> Score {
-        Score::unmeasured(self.grader.grader_id(), self.grader.metric(), reason, retryable).with_detail(detail)
+        Score::unmeasured(self.grader.grader_id(), self.grader.metric(), reason, retryable)
+            .with_detail(detail)
     }
 }
 
 impl std::fmt::Debug for PlannedGrader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PlannedGrader").field("spec", &self.spec).finish_non_exhaustive()
+        f.debug_struct("PlannedGrader")
+            .field("spec", &self.spec)
+            .finish_non_exhaustive()
     }
 }
 
@@ -54,7 +57,10 @@ pub fn plan(case: &EvalCase) -> Result<Vec<PlannedGrader>, Fault> {
             check_declared_metrics(position, spec)?;
             let config = Config::new(position, spec.config.as_ref());
             let grader = builtin::build(spec, &config, case)?.ok_or_else(|| unknown(position, spec))?;
-            Ok(PlannedGrader { spec: spec.clone(), grader })
+            Ok(PlannedGrader {
+                spec: spec.clone(),
+                grader,
+            })
         })
         .collect()
 }

@@ -16,7 +16,10 @@ pub(crate) fn tail(text: &str, limit: usize) -> &str {
 
 /// Lower case with every run of white space as one space, none at the ends.
 pub(crate) fn normalized(text: &str) -> String {
-    text.split_whitespace().map(str::to_lowercase).collect::<Vec<_>>().join(" ")
+    text.split_whitespace()
+        .map(str::to_lowercase)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// What the agent said last; empty when it said nothing.
@@ -25,7 +28,10 @@ pub(crate) fn final_answer(trace: &[TraceEvent]) -> &str {
         .iter()
         .rev()
         .find_map(|event| match &event.kind {
-            TraceEventKind::Message(Message { role: Role::Assistant, text }) => Some(text.as_str()),
+            TraceEventKind::Message(Message {
+                role: Role::Assistant,
+                text,
+            }) => Some(text.as_str()),
             _ => None,
         })
         .unwrap_or_default()

@@ -37,7 +37,9 @@ pub(crate) struct LeaseBench {
 pub(crate) fn run(options: &LeaseBench) -> ToolResult<()> {
     let binary = build_release()?;
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let report = runtime.block_on(measure(options, &binary))?;
     println!("{}", serde_json::to_string_pretty(&report)?);
     Ok(())
@@ -47,12 +49,22 @@ fn build_release() -> ToolResult<PathBuf> {
     eprintln!("building the release binary …");
     let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec()?;
     let status = Command::new("cargo")
-        .args(["build", "--release", "--locked", "--quiet", "--package", "everdict-cli"])
+        .args([
+            "build",
+            "--release",
+            "--locked",
+            "--quiet",
+            "--package",
+            "everdict-cli",
+        ])
         .status()?;
     if !status.success() {
         return Err("cargo build --release failed".into());
     }
-    Ok(metadata.target_directory.as_std_path().join("release/everdict-runner"))
+    Ok(metadata
+        .target_directory
+        .as_std_path()
+        .join("release/everdict-runner"))
 }
 
 /// A hub of our own for the time of the benchmark, or the one that was named.
@@ -64,20 +76,43 @@ struct Plane {
 
 async fn open_plane(options: &LeaseBench, binary: &Path, home: &Path) -> ToolResult<Plane> {
     if let (Some(url), Some(key)) = (&options.api_url, &options.token) {
-        return Ok(Plane { client: ControlPlane::new(url, Some(key))?, url: url.clone(), _hub: None });
+        return Ok(Plane {
+            client: ControlPlane::new(url, Some(key))?,
+            url: url.clone(),
+            _hub: None,
+        });
     }
     let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let url = format!("http://127.0.0.1:{port}");
     let data = home.join("hub");
     let key = Command::new(binary)
-        .args(["hub", "key", "create", "--workspace", "bench", "--role", "admin", "--json", "--data-dir"])
+        .args([
+            "hub",
+            "key",
+            "create",
+            "--workspace",
+            "bench",
+            "--role",
+            "admin",
+            "--json",
+            "--data-dir",
+        ])
         .arg(&data)
         .output()?;
-    let reply: Value = serde_json::from_slice(&key.stdout)
-        .map_err(|error| format!("hub key create: {error}: {}", String::from_utf8_lossy(&key.stderr)))?;
-    let key = reply["apiKey"].as_str().ok_or("hub key create printed no apiKey")?;
+    let reply: Value = serde_json::from_slice(&key.stdout).map_err(|error| {
+        format!(
+            "hub key create: {error}: {}",
+            String::from_utf8_lossy(&key.stderr)
+        )
+    })?;
+    let key = reply["apiKey"]
+        .as_str()
+        .ok_or("hub key create printed no apiKey")?;
     let mut command = Command::new(binary);
-    command.args(["hub", "--listen", &format!("127.0.0.1:{port}"), "--data-dir"]).arg(&data).env("EVERDICT_HOME", home);
+    command
+        .args(["hub", "--listen", &format!("127.0.0.1:{port}"), "--data-dir"])
+        .arg(&data)
+        .env("EVERDICT_HOME", home);
     let hub = Measured::start("hub", &mut command)?;
     let deadline = Instant::now() + START_DEADLINE;
     while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
@@ -86,7 +121,11 @@ async fn open_plane(options: &LeaseBench, binary: &Path, home: &Path) -> ToolRes
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    Ok(Plane { client: ControlPlane::new(&url, Some(key))?, url, _hub: Some(hub) })
+    Ok(Plane {
+        client: ControlPlane::new(&url, Some(key))?,
+        url,
+        _hub: Some(hub),
+    })
 }
 
 async fn measure(options: &LeaseBench, binary: &Path) -> ToolResult<Value> {
@@ -122,7 +161,12 @@ async fn measure_runner(
 ) -> ToolResult<Value> {
     let mut command = Command::new(binary);
     command
-        .args(["--api-url", &plane.url, "--max-concurrent", &concurrency.to_string()])
+        .args([
+            "--api-url",
+            &plane.url,
+            "--max-concurrent",
+            &concurrency.to_string(),
+        ])
         .env("EVERDICT_HOME", home)
         .env("EVERDICT_RUNNER_TOKEN", token)
         .env("EVERDICT_RUNNER_VERSION", env!("CARGO_PKG_VERSION"));
@@ -189,7 +233,11 @@ async fn latencies(
         tasks.spawn(async move {
             let mut samples = Vec::with_capacity(jobs);
             for n in 0..jobs {
-                samples.push(client.measured_run(&id, &format!("latency-{submitter}-{n}")).await?);
+                samples.push(
+                    client
+                        .measured_run(&id, &format!("latency-{submitter}-{n}"))
+                        .await?,
+                );
             }
             ToolResult::Ok(samples)
         });

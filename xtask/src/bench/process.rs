@@ -33,7 +33,10 @@ impl Measured {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
         // The command name may hold spaces and brackets: fields are counted from behind it.
         let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-        let mut times = fields.split_whitespace().skip(11).map(|ticks| ticks.parse::<f64>().unwrap_or(0.0));
+        let mut times = fields
+            .split_whitespace()
+            .skip(11)
+            .map(|ticks| ticks.parse::<f64>().unwrap_or(0.0));
         let ticks = times.next().unwrap_or(0.0) + times.next().unwrap_or(0.0);
         Ok(ticks * MS_PER_TICK)
     }
@@ -42,8 +45,11 @@ impl Measured {
     pub(super) fn memory_mb(&self, field: &str) -> ToolResult<f64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status.lines().find(|line| line.starts_with(field));
-        let kb = line.and_then(|line| line.split_whitespace().nth(1)).and_then(|kb| kb.parse::<f64>().ok());
-        kb.map(|kb| kb / 1024.0).ok_or_else(|| format!("{}: no {field} in /proc", self.name).into())
+        let kb = line
+            .and_then(|line| line.split_whitespace().nth(1))
+            .and_then(|kb| kb.parse::<f64>().ok());
+        kb.map(|kb| kb / 1024.0)
+            .ok_or_else(|| format!("{}: no {field} in /proc", self.name).into())
     }
 }
 
@@ -58,7 +64,10 @@ impl Drop for Measured {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        eprintln!("{} did not stop on SIGTERM within {STOP_GRACE:?}: killing it", self.name);
+        eprintln!(
+            "{} did not stop on SIGTERM within {STOP_GRACE:?}: killing it",
+            self.name
+        );
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

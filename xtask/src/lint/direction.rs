@@ -10,7 +10,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("everdict-traces", &["everdict-contracts"]),
     ("everdict-graders", &["everdict-contracts"]),
     ("everdict-store", &["everdict-contracts"]),
-    ("everdict-topology", &["everdict-contracts", "everdict-browser", "everdict-exec"]),
+    (
+        "everdict-topology",
+        &["everdict-contracts", "everdict-browser", "everdict-exec"],
+    ),
     (
         "everdict-cases",
         &[
@@ -22,14 +25,30 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "everdict-topology",
         ],
     ),
-    ("everdict-runner-core", &["everdict-contracts", "everdict-exec", "everdict-cases"]),
+    (
+        "everdict-runner-core",
+        &["everdict-contracts", "everdict-exec", "everdict-cases"],
+    ),
     ("everdict-hub", &["everdict-contracts", "everdict-store"]),
     (
         "everdict-app",
-        &["everdict-contracts", "everdict-exec", "everdict-cases", "everdict-runner-core", "everdict-hub", "everdict-store"],
+        &[
+            "everdict-contracts",
+            "everdict-exec",
+            "everdict-cases",
+            "everdict-runner-core",
+            "everdict-hub",
+            "everdict-store",
+        ],
     ),
-    ("everdict-cli", &["everdict-contracts", "everdict-exec", "everdict-app"]),
-    ("everdict-desktop", &["everdict-contracts", "everdict-exec", "everdict-app"]),
+    (
+        "everdict-cli",
+        &["everdict-contracts", "everdict-exec", "everdict-app"],
+    ),
+    (
+        "everdict-desktop",
+        &["everdict-contracts", "everdict-exec", "everdict-app"],
+    ),
     ("everdict-testkit", &["everdict-contracts"]),
 ];
 
@@ -45,7 +64,15 @@ const ONE_HOME: &[(&str, &[&str])] = &[
     ("process-wrap", &["everdict-exec"]),
     ("rmcp", &["everdict-runner-core"]),
     ("tauri", &["everdict-desktop"]),
-    ("axum", &["everdict-hub", "everdict-testkit", "everdict-cases", "everdict-app"]),
+    (
+        "axum",
+        &[
+            "everdict-hub",
+            "everdict-testkit",
+            "everdict-cases",
+            "everdict-app",
+        ],
+    ),
 ];
 
 /// Returns one sentence per broken rule.
@@ -65,14 +92,19 @@ pub(super) fn check(metadata: &Metadata) -> Vec<String> {
 fn check_direction(package: &Package, findings: &mut Vec<String>) {
     let name = package.name.as_str();
     let Some((_, allowed)) = MAY_USE.iter().find(|(krate, _)| *krate == name) else {
-        findings.push(format!("crate {name} has no place in the direction table (xtask/src/lint/direction.rs)"));
+        findings.push(format!(
+            "crate {name} has no place in the direction table (xtask/src/lint/direction.rs)"
+        ));
         return;
     };
     for dependency in &package.dependencies {
         let ours = dependency.path.is_some();
         let for_tests = dependency.kind == DependencyKind::Development;
         if ours && !for_tests && !allowed.contains(&dependency.name.as_str()) {
-            findings.push(format!("{name} must not depend on {} (see ARCHITECTURE.md, direction)", dependency.name));
+            findings.push(format!(
+                "{name} must not depend on {} (see ARCHITECTURE.md, direction)",
+                dependency.name
+            ));
         }
     }
 }
@@ -83,7 +115,9 @@ fn check_homes(package: &Package, findings: &mut Vec<String>) {
         if dependency.kind == DependencyKind::Development {
             continue;
         }
-        let home = ONE_HOME.iter().find(|(library, _)| *library == dependency.name.as_str());
+        let home = ONE_HOME
+            .iter()
+            .find(|(library, _)| *library == dependency.name.as_str());
         if let Some((library, homes)) = home
             && !homes.contains(&name)
         {

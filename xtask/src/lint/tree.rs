@@ -7,7 +7,11 @@ use crate::ToolResult;
 
 /// Lists the files git tracks that are present in the working tree, relative to `root`.
 pub(super) fn tracked_files(root: &Path) -> ToolResult<Vec<PathBuf>> {
-    let output = Command::new("git").arg("-C").arg(root).args(["ls-files", "-z"]).output()?;
+    let output = Command::new("git")
+        .arg("-C")
+        .arg(root)
+        .args(["ls-files", "-z"])
+        .output()?;
     if !output.status.success() {
         return Err(format!("git ls-files: {}", String::from_utf8_lossy(&output.stderr).trim()).into());
     }
@@ -25,9 +29,15 @@ pub(super) fn foreign_paths(root: &Path, files: &[PathBuf]) -> ToolResult<Vec<St
     let needle = root.to_string_lossy().into_owned();
     let mut findings = Vec::new();
     for file in files {
-        let Ok(text) = std::fs::read_to_string(root.join(file)) else { continue };
+        let Ok(text) = std::fs::read_to_string(root.join(file)) else {
+            continue;
+        };
         if let Some(index) = text.lines().position(|line| line.contains(&needle)) {
-            findings.push(format!("{}:{} names this checkout's path", file.display(), index + 1));
+            findings.push(format!(
+                "{}:{} names this checkout's path",
+                file.display(),
+                index + 1
+            ));
         }
     }
     Ok(findings)

@@ -1,7 +1,8 @@
 //! Where the rest of a trace comes from when the harness exports it elsewhere.
 
 use everdict_contracts::{
-    CaseFailure, Collect, CommandTraceSpec, ErrorCode, ErrorEvent, Fault, PlainTrace, TraceBackend, TraceEvent, TraceRef,
+    CaseFailure, Collect, CommandTraceSpec, ErrorCode, ErrorEvent, Fault, PlainTrace, TraceBackend,
+    TraceEvent, TraceRef,
 };
 use jiff::Timestamp;
 
@@ -15,23 +16,43 @@ pub(super) enum Collected {
     /// The control plane pulls the rest.
     Deferred { reference: TraceRef },
     /// The rest could not be had; it can still be pulled from where it is.
-    Failed { reference: TraceRef, failure: CaseFailure },
+    Failed {
+        reference: TraceRef,
+        failure: CaseFailure,
+    },
 }
 
 /// Completes `trace` by the declared source.
 ///
 /// A source that can't be read is recorded as one error event, and never fails the work that was done.
-pub(super) fn collect(spec: Option<&CommandTraceSpec>, run_id: &str, trace: &mut Vec<TraceEvent>) -> Collected {
-    let Some((reference, mode)) = spec.and_then(|spec| reference(spec, run_id)) else { return Collected::Sealed };
+pub(super) fn collect(
+    spec: Option<&CommandTraceSpec>,
+    run_id: &str,
+    trace: &mut Vec<TraceEvent>,
+) -> Collected {
+    let Some((reference, mode)) = spec.and_then(|spec| reference(spec, run_id)) else {
+        return Collected::Sealed;
+    };
     match mode {
         Collect::ControlPlane => Collected::Deferred { reference },
         Collect::Job => {
             let fault = Fault::new(
                 ErrorCode::TraceCollectFailed,
-                format!("trace fetch failed: this runner has no client for {:?} traces", reference.kind),
+                format!(
+                    "trace fetch failed: this runner has no client for {:?} traces",
+                    reference.kind
+                ),
             );
-            trace.push(event_at(Timestamp::now(), ErrorEvent { message: fault.message.clone() }));
-            Collected::Failed { reference, failure: fault.failure() }
+            trace.push(event_at(
+                Timestamp::now(),
+                ErrorEvent {
+                    message: fault.message.clone(),
+                },
+            ));
+            Collected::Failed {
+                reference,
+                failure: fault.failure(),
+            }
         }
     }
 }

@@ -35,7 +35,14 @@ impl CasePlan {
         let harness = Harness::plan(job, &run_id, ctx)?;
         let gradebook = Gradebook::new(everdict_graders::plan(case)?);
         let timeout = agent_timeout(case.timeout_sec, &ctx.host_env)?;
-        Ok(Self { manifest, run_id, harness, gradebook, timeout, setup_limit: timeout.max(MIN_SETUP_LIMIT) })
+        Ok(Self {
+            manifest,
+            run_id,
+            harness,
+            gradebook,
+            timeout,
+            setup_limit: timeout.max(MIN_SETUP_LIMIT),
+        })
     }
 }
 
@@ -43,9 +50,17 @@ impl CasePlan {
 fn agent_timeout(case_seconds: u64, host: &HostEnv) -> Result<Duration, Fault> {
     let seconds = match host.get("EVERDICT_TIMEOUT_SEC").filter(|text| !text.is_empty()) {
         None => case_seconds,
-        Some(text) => text.trim().parse::<u32>().ok().filter(|seconds| *seconds > 0).map(u64::from).ok_or_else(|| {
-            Fault::bad_request(format!("EVERDICT_TIMEOUT_SEC is `{text}`, which is no whole number of seconds above zero"))
-        })?,
+        Some(text) => text
+            .trim()
+            .parse::<u32>()
+            .ok()
+            .filter(|seconds| *seconds > 0)
+            .map(u64::from)
+            .ok_or_else(|| {
+                Fault::bad_request(format!(
+                    "EVERDICT_TIMEOUT_SEC is `{text}`, which is no whole number of seconds above zero"
+                ))
+            })?,
     };
     Ok(Duration::from_secs(seconds))
 }

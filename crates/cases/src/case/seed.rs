@@ -20,7 +20,9 @@ pub(super) enum Seeded {
 /// # Errors
 /// What [`everdict_exec::seed`] says. A case whose environment isn't there is never run, let alone scored.
 pub(super) async fn seed(job: &CaseJob, sandbox: &Sandbox<'_>) -> Result<Seeded, Fault> {
-    let EnvSpec::Repo(repo) = &job.eval_case.env else { return Ok(Seeded::Prompt) };
+    let EnvSpec::Repo(repo) = &job.eval_case.env else {
+        return Ok(Seeded::Prompt);
+    };
     let request = SeedRequest {
         source: &repo.source,
         dir: sandbox.scratch.work(),
@@ -37,8 +39,14 @@ impl Seeded {
     ///
     /// # Errors
     /// `DRIVER_SNAPSHOT_FAILED` when the repository can't be compared any more, `CANCELLED`.
-    pub(super) async fn snapshot(&self, sandbox: &Sandbox<'_>, recorder: &Recorder) -> Result<EnvSnapshot, Fault> {
-        let Self::Repo(baseline) = self else { return Ok(EnvSnapshot::prompt("")) };
+    pub(super) async fn snapshot(
+        &self,
+        sandbox: &Sandbox<'_>,
+        recorder: &Recorder,
+    ) -> Result<EnvSnapshot, Fault> {
+        let Self::Repo(baseline) = self else {
+            return Ok(EnvSnapshot::prompt(""));
+        };
         let request = DiffRequest {
             dir: sandbox.scratch.work(),
             baseline,
@@ -54,7 +62,10 @@ impl Seeded {
                 cut.left_out.join(", ")
             )
         });
-        let incomplete = diff.incomplete.as_ref().map(|why| format!("the diff is incomplete: {why}"));
+        let incomplete = diff
+            .incomplete
+            .as_ref()
+            .map(|why| format!("the diff is incomplete: {why}"));
         for remark in cut.into_iter().chain(incomplete) {
             recorder.remark(&remark);
         }

@@ -16,7 +16,8 @@ use crate::sandbox::{Line, WORK, with_env};
 use crate::template::{Rendered, Values, render};
 
 /// Found on the PATH of the sandbox, which is the host's.
-const COMMAND: &str = "claude -p {{task}} --output-format stream-json --verbose --dangerously-skip-permissions";
+const COMMAND: &str =
+    "claude -p {{task}} --output-format stream-json --verbose --dangerously-skip-permissions";
 
 /// A run of `claude`, ready to start.
 #[derive(Debug)]
@@ -38,7 +39,13 @@ impl ClaudePlan {
         let sandbox = drive.sandbox;
         let env = with_env(&sandbox.env, self.env.iter().chain(&self.rendered.env).cloned());
         let command = self.rendered.command.as_str();
-        let line = Line { command, cwd: WORK, env: &env, stdin: None, timeout: drive.timeout };
+        let line = Line {
+            command,
+            cwd: WORK,
+            env: &env,
+            stdin: None,
+            timeout: drive.timeout,
+        };
         let sink = Arc::new(ClaudeSink {
             parser: Mutex::default(),
             recorder: Arc::clone(drive.recorder),
@@ -49,13 +56,23 @@ impl ClaudePlan {
         if ran.timed_out {
             let duration = millis(ran.exit.duration);
             let detail = Some(exit_detail(&self.rendered.shown, &ran, duration));
-            let mut exit = event_at(started, EnvAction { action: "command.exit".to_owned(), detail });
+            let mut exit = event_at(
+                started,
+                EnvAction {
+                    action: "command.exit".to_owned(),
+                    detail,
+                },
+            );
             exit.duration_ms = Some(duration.into());
             drive.recorder.record(exit);
         }
         if ran.exit_code != 0 {
             let said = ran.stderr_tail(ERROR_TAIL_CHARS, drive.timeout);
-            let message = if said.is_empty() { format!("claude exit {}", ran.exit_code) } else { said };
+            let message = if said.is_empty() {
+                format!("claude exit {}", ran.exit_code)
+            } else {
+                said
+            };
             drive.recorder.now(ErrorEvent { message });
         }
         Ok(())
@@ -75,7 +92,11 @@ impl OutputSink for ClaudeSink {
             self.progress.log(line);
             return;
         }
-        let step = self.parser.lock().unwrap_or_else(PoisonError::into_inner).line(line);
+        let step = self
+            .parser
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .line(line);
         for line in step.log {
             self.progress.log(&line);
         }

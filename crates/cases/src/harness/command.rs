@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everdict_contracts::{
-    CommandHarness, CommandTraceSpec, EnvAction, ErrorCode, Fault, LogEvent, Message, ModelBinding, OutputStream, Role,
-    TraceEventKind,
+    CommandHarness, CommandTraceSpec, EnvAction, ErrorCode, Fault, LogEvent, Message, ModelBinding,
+    OutputStream, Role, TraceEventKind,
 };
 use jiff::Timestamp;
 
@@ -36,21 +36,37 @@ pub(crate) struct CommandPlan {
 }
 
 impl CommandPlan {
-    pub(super) fn new(spec: &CommandHarness, task: &str, run_id: &str, ctx: &CaseContext) -> Result<Self, Fault> {
+    pub(super) fn new(
+        spec: &CommandHarness,
+        task: &str,
+        run_id: &str,
+        ctx: &CaseContext,
+    ) -> Result<Self, Fault> {
         let model = spec.model.as_ref().map(ModelBinding::name).unwrap_or_default();
         let rendered = render(&spec.command, &Values::new(task, model, run_id, &spec.params))?;
         if let Some(index) = spec.setup.iter().position(|step| step.contains('\0')) {
-            return Err(Fault::bad_request(format!("harnessSpec.setup[{index}]: must not contain a NUL character")));
+            return Err(Fault::bad_request(format!(
+                "harnessSpec.setup[{index}]: must not contain a NUL character"
+            )));
         }
         let mut env = env::model_auth(&ctx.host_env);
         env.extend(env::declared(spec)?);
         env.push(("EVERDICT_RUN_ID".to_owned(), run_id.to_owned()));
         if !matches!(spec.trace, CommandTraceSpec::None(_)) {
-            env.push(("OTEL_RESOURCE_ATTRIBUTES".to_owned(), format!("everdict.run_id={run_id}")));
+            env.push((
+                "OTEL_RESOURCE_ATTRIBUTES".to_owned(),
+                format!("everdict.run_id={run_id}"),
+            ));
         }
         env.push(("TRACEPARENT".to_owned(), traceparent(run_id)));
         let cwd = spec.work_dir.clone().unwrap_or_else(|| WORK.to_owned());
-        Ok(Self { setup: spec.setup.clone(), cwd, rendered, env, trace: spec.trace.clone() })
+        Ok(Self {
+            setup: spec.setup.clone(),
+            cwd,
+            rendered,
+            env,
+            trace: spec.trace.clone(),
+        })
     }
 
     pub(super) fn trace(&self) -> &CommandTraceSpec {
@@ -63,7 +79,13 @@ impl CommandPlan {
         }
         let env = with_env(&sandbox.env, self.env.iter().cloned());
         for (index, step) in self.setup.iter().enumerate() {
-            let line = Line { command: step, cwd: &self.cwd, env: &env, stdin: None, timeout: limit };
+            let line = Line {
+                command: step,
+                cwd: &self.cwd,
+                env: &env,
+                stdin: None,
+                timeout: limit,
+            };
             setup_step(sandbox, line, &format!("harnessSpec.setup[{index}]")).await?;
         }
         Ok(())
@@ -74,7 +96,13 @@ impl CommandPlan {
         let variables = self.env.iter().chain(&self.rendered.env).cloned();
         let env = with_env(&sandbox.env, variables);
         let command = self.rendered.command.as_str();
-        let line = Line { command, cwd: &self.cwd, env: &env, stdin: None, timeout: drive.timeout };
+        let line = Line {
+            command,
+            cwd: &self.cwd,
+            env: &env,
+            stdin: None,
+            timeout: drive.timeout,
+        };
         let started = Timestamp::now();
         let ran = sandbox.run(line, Some(sandbox.live())).await?;
         let duration = millis(ran.exit.duration);
@@ -97,12 +125,24 @@ impl CommandPlan {
 
     /// Records the trace the command wrote; says whether the agent's answer is in it.
     fn read_trace_file(&self, sandbox: &Sandbox<'_>, recorder: &Arc<Recorder>) -> Result<bool, Fault> {
-        let CommandTraceSpec::File(file) = &self.trace else { return Ok(false) };
+        let CommandTraceSpec::File(file) = &self.trace else {
+            return Ok(false);
+        };
         let path = &file.path;
-        let path = if path.starts_with('/') { path.clone() } else { format!("{}/{path}", self.cwd) };
+        let path = if path.starts_with('/') {
+            path.clone()
+        } else {
+            format!("{}/{path}", self.cwd)
+        };
         let file = trace_file::read(sandbox, &path)?;
         let answered = file.events.iter().any(|event| {
-            matches!(event.kind, TraceEventKind::Message(Message { role: Role::Assistant, .. }))
+            matches!(
+                event.kind,
+                TraceEventKind::Message(Message {
+                    role: Role::Assistant,
+                    ..
+                })
+            )
         });
         for event in file.events {
             recorder.record(event);
@@ -122,14 +162,23 @@ impl CommandPlan {
                 _ => false,
             };
             if is_answer {
-                drive.recorder.now(Message { role: Role::Assistant, text: stdout });
+                drive.recorder.now(Message {
+                    role: Role::Assistant,
+                    text: stdout,
+                });
             } else {
-                drive.recorder.now(LogEvent { stream: OutputStream::Stdout, text: stdout });
+                drive.recorder.now(LogEvent {
+                    stream: OutputStream::Stdout,
+                    text: stdout,
+                });
             }
         }
         let stderr = ran.stderr_tail(STDERR_TAIL_CHARS, drive.timeout);
         if !stderr.is_empty() {
-            drive.recorder.now(LogEvent { stream: OutputStream::Stderr, text: stderr });
+            drive.recorder.now(LogEvent {
+                stream: OutputStream::Stderr,
+                text: stderr,
+            });
         }
     }
 }
@@ -148,7 +197,14 @@ async fn setup_step(sandbox: &Sandbox<'_>, line: Line<'_>, place: &str) -> Resul
         text if text.is_empty() => ran.stdout_tail(SETUP_TAIL_CHARS),
         text => text,
     };
-    let message = format!("setup failed (exit {}) at {place}: {command}\n{said}", ran.exit_code);
+    let message = format!(
+        "setup failed (exit {}) at {place}: {command}\n{said}",
+        ran.exit_code
+    );
     let fault = Fault::new(ErrorCode::HarnessInstallFailed, message);
-    Err(if said.is_empty() { fault } else { fault.with_log_tail(said) })
+    Err(if said.is_empty() {
+        fault
+    } else {
+        fault.with_log_tail(said)
+    })
 }

@@ -3,7 +3,6 @@
 use everdict_contracts::{CommandHarness, EnvValue, Fault};
 use everdict_exec::HostEnv;
 
-
 /// The model credentials a harness gets from the host when they are set there, and the only ones.
 const MODEL_AUTH: [&str; 7] = [
     "CLAUDE_CODE_OAUTH_TOKEN",
@@ -52,10 +51,14 @@ pub(super) fn declared(spec: &CommandHarness) -> Result<Vec<(String, String)>, F
 
 fn check(name: &str, value: &str) -> Result<(), Fault> {
     if name.is_empty() || name.contains(['=', '\0']) {
-        return Err(Fault::bad_request(format!("harnessSpec.env: `{name}` can't be the name of a variable")));
+        return Err(Fault::bad_request(format!(
+            "harnessSpec.env: `{name}` can't be the name of a variable"
+        )));
     }
     if value.contains('\0') {
-        return Err(Fault::bad_request(format!("harnessSpec.env.{name}: the value contains a NUL character")));
+        return Err(Fault::bad_request(format!(
+            "harnessSpec.env.{name}: the value contains a NUL character"
+        )));
     }
     Ok(())
 }

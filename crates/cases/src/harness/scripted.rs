@@ -16,7 +16,10 @@ const STEP_ID: &str = "step-0";
 
 pub(super) async fn run(drive: &Drive<'_>) -> Result<(), Fault> {
     let recorder = Arc::clone(drive.recorder);
-    recorder.now(Message { role: Role::User, text: drive.task.to_owned() });
+    recorder.now(Message {
+        role: Role::User,
+        text: drive.task.to_owned(),
+    });
     let mut call = event_at(
         Timestamp::now(),
         ToolCall {
@@ -28,7 +31,13 @@ pub(super) async fn run(drive: &Drive<'_>) -> Result<(), Fault> {
     call.span_id = Some(STEP_ID.to_owned());
     recorder.record(call);
     let sandbox = drive.sandbox;
-    let line = Line { command: STEP, cwd: WORK, env: &sandbox.env, stdin: None, timeout: drive.timeout };
+    let line = Line {
+        command: STEP,
+        cwd: WORK,
+        env: &sandbox.env,
+        stdin: None,
+        timeout: drive.timeout,
+    };
     let ran = sandbox.run(line, Some(sandbox.live())).await?;
     let mut result = event_at(
         Timestamp::now(),
@@ -40,6 +49,9 @@ pub(super) async fn run(drive: &Drive<'_>) -> Result<(), Fault> {
     );
     result.parent_id = Some(STEP_ID.to_owned());
     recorder.record(result);
-    recorder.now(Message { role: Role::Assistant, text: "done".to_owned() });
+    recorder.now(Message {
+        role: Role::Assistant,
+        text: "done".to_owned(),
+    });
     Ok(())
 }

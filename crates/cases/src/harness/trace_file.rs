@@ -37,14 +37,20 @@ pub(super) fn read(sandbox: &Sandbox<'_>, path: &str) -> Result<TraceFile, Fault
             std::io::ErrorKind::NotFound => format!("there is no trace file `{path}`"),
             _ => format!("the trace file `{path}` can't be read: {error}"),
         };
-        return Ok(TraceFile { events: Vec::new(), remark: Some(remark) });
+        return Ok(TraceFile {
+            events: Vec::new(),
+            remark: Some(remark),
+        });
     }
     let cut = bytes.len() as u64 > MAX_BYTES;
     bytes.truncate(usize::try_from(MAX_BYTES).unwrap_or(usize::MAX));
     let mut file = parse(&String::from_utf8_lossy(&bytes), path);
     if cut {
         let note = format!("the trace file `{path}` is longer than {MAX_BYTES} bytes; the rest was left out");
-        file.remark = Some(file.remark.map_or(note.clone(), |remark| format!("{note}; {remark}")));
+        file.remark = Some(
+            file.remark
+                .map_or(note.clone(), |remark| format!("{note}; {remark}")),
+        );
     }
     Ok(file)
 }
@@ -52,12 +58,16 @@ pub(super) fn read(sandbox: &Sandbox<'_>, path: &str) -> Result<TraceFile, Fault
 fn parse(text: &str, path: &str) -> TraceFile {
     let rows: Vec<Option<TraceEvent>> = match serde_json::from_str::<Vec<Value>>(text) {
         Ok(values) => values.into_iter().map(|value| decode(value).ok()).collect(),
-        Err(_) => text.lines().filter(|line| !line.trim().is_empty()).map(|line| decode(line).ok()).collect(),
+        Err(_) => text
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+            .map(|line| decode(line).ok())
+            .collect(),
     };
     let total = rows.len();
     let events: Vec<_> = rows.into_iter().flatten().collect();
     let skipped = total - events.len();
-    let remark =
-        (skipped > 0).then(|| format!("{skipped} of {total} rows of `{path}` are no trace events and were left out"));
+    let remark = (skipped > 0)
+        .then(|| format!("{skipped} of {total} rows of `{path}` are no trace events and were left out"));
     TraceFile { events, remark }
 }

@@ -66,7 +66,11 @@ struct Delimiter {
 impl Scan {
     pub(super) fn place(&self) -> Place {
         if let Some(document) = self.here.pending.first().filter(|document| document.in_body) {
-            return if document.quoted { Place::QuotedHereDocument } else { Place::HereDocument };
+            return if document.quoted {
+                Place::QuotedHereDocument
+            } else {
+                Place::HereDocument
+            };
         }
         match self.frames.last() {
             Some(Frame::Single) => Place::Single,
@@ -145,7 +149,8 @@ impl Scan {
             }
             '(' => self.open(Frame::Paren),
             ')' => {
-                self.frames.pop_if(|frame| matches!(frame, Frame::Paren | Frame::Arithmetic));
+                self.frames
+                    .pop_if(|frame| matches!(frame, Frame::Paren | Frame::Arithmetic));
                 self.in_word = true;
             }
             '<' => {
@@ -199,7 +204,10 @@ impl Scan {
 
 impl Here {
     fn open(&mut self, c: char) {
-        let mut delimiter = Delimiter { strip_tabs: c == '-', ..Delimiter::default() };
+        let mut delimiter = Delimiter {
+            strip_tabs: c == '-',
+            ..Delimiter::default()
+        };
         if c != '-' {
             delimiter.take(c);
         }
@@ -211,7 +219,9 @@ impl Here {
 
     /// Reads on in a delimiter; `false` when the character is shell text again.
     fn delimiter(&mut self, c: char) -> bool {
-        let Some(delimiter) = self.reading.as_mut() else { return false };
+        let Some(delimiter) = self.reading.as_mut() else {
+            return false;
+        };
         let ends = matches!(c, '\n' | ';' | '&' | '|' | '<' | '>' | '(' | ')')
             || (matches!(c, ' ' | '\t') && delimiter.started);
         if ends {
@@ -223,7 +233,8 @@ impl Here {
     }
 
     fn finish_delimiter(&mut self) {
-        self.pending.extend(self.reading.take().filter(|delimiter| delimiter.started));
+        self.pending
+            .extend(self.reading.take().filter(|delimiter| delimiter.started));
     }
 
     fn start_body(&mut self) {
@@ -244,8 +255,14 @@ impl Here {
             return;
         }
         let line = std::mem::take(&mut self.line);
-        let Some(document) = self.pending.first() else { return };
-        let line = if document.strip_tabs { line.trim_start_matches('\t') } else { line.as_str() };
+        let Some(document) = self.pending.first() else {
+            return;
+        };
+        let line = if document.strip_tabs {
+            line.trim_start_matches('\t')
+        } else {
+            line.as_str()
+        };
         if line == document.word {
             self.pending.remove(0);
             self.start_body();

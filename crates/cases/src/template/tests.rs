@@ -19,8 +19,13 @@ fn shell(rendered: &Rendered, cwd: &Path) -> Exit {
     let mut launch = Launch::shell(&rendered.command, cwd, env);
     launch.timeout = Some(Duration::from_secs(20));
     launch.grace = Duration::ZERO;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(run(launch, None, &CancellationToken::new())).unwrap()
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime
+        .block_on(run(launch, None, &CancellationToken::new()))
+        .unwrap()
 }
 
 fn rendered(template: &str, task: &str) -> Rendered {
@@ -83,10 +88,22 @@ proptest! {
 #[test]
 fn a_here_document_carries_the_value() {
     for (template, expected) in [
-        ("cat <<EOF\nit's {{task}}\nEOF\nprintf %s {{task}}", "it's $x \"y\"\n$x \"y\""),
-        ("cat <<-END\n\t{{task}}\n\tEND\nprintf %s '{{task}}'", "$x \"y\"\n$x \"y\""),
-        ("cat <<A; cat <<B\n{{task}}\nA\n\"{{task}}\"\nB", "$x \"y\"\n\"$x \"y\"\"\n"),
-        ("cat <<'Q'\nno 'token\nQ\nprintf %s {{task}}", "no 'token\n$x \"y\""),
+        (
+            "cat <<EOF\nit's {{task}}\nEOF\nprintf %s {{task}}",
+            "it's $x \"y\"\n$x \"y\"",
+        ),
+        (
+            "cat <<-END\n\t{{task}}\n\tEND\nprintf %s '{{task}}'",
+            "$x \"y\"\n$x \"y\"",
+        ),
+        (
+            "cat <<A; cat <<B\n{{task}}\nA\n\"{{task}}\"\nB",
+            "$x \"y\"\n\"$x \"y\"\"\n",
+        ),
+        (
+            "cat <<'Q'\nno 'token\nQ\nprintf %s {{task}}",
+            "no 'token\n$x \"y\"",
+        ),
     ] {
         assert_eq!(printed(template, "$x \"y\""), expected, "{template}");
     }
@@ -110,7 +127,14 @@ fn a_comment_is_no_place_for_a_value() {
 #[test]
 fn unknown_tokens_and_near_misses_stay() {
     let task = "t";
-    for template in ["{{unknown}}", "{{ task }}", "{task}", "{{task", "{{}}", "$& $$ {{tasks}}"] {
+    for template in [
+        "{{unknown}}",
+        "{{ task }}",
+        "{task}",
+        "{{task",
+        "{{}}",
+        "$& $$ {{tasks}}",
+    ] {
         let rendered = rendered(template, task);
         assert_eq!((rendered.command.as_str(), rendered.env.len()), (template, 0));
     }
@@ -126,5 +150,8 @@ fn one_value_has_one_variable() {
     );
     let values: Vec<_> = rendered.env.iter().map(|(_, value)| value.as_str()).collect();
     assert_eq!(values, ["say 'hi'", "the model", "run-1"]);
-    assert_eq!(rendered.shown, r"'say '\''hi'\''' 'the model' 'say '\''hi'\''' 'run-1'");
+    assert_eq!(
+        rendered.shown,
+        r"'say '\''hi'\''' 'the model' 'say '\''hi'\''' 'run-1'"
+    );
 }

@@ -32,8 +32,14 @@ async fn declared_worlds_that_are_not_there_are_refused() {
         (json!({ "image": "busybox:1" }), "evalCase.image: "),
         (json!({ "resources": { "memoryMb": 64 } }), "evalCase.resources: "),
         (json!({ "network": { "mode": "none" } }), "evalCase.network: "),
-        (json!({ "network": { "mode": "allowlist", "allowedHosts": ["h"] } }), "evalCase.network: "),
-        (json!({ "placement": { "os": "windows" } }), "evalCase.placement.os: "),
+        (
+            json!({ "network": { "mode": "allowlist", "allowedHosts": ["h"] } }),
+            "evalCase.network: ",
+        ),
+        (
+            json!({ "placement": { "os": "windows" } }),
+            "evalCase.placement.os: ",
+        ),
     ] {
         let fault = refused(json!({ "evalCase": change })).await;
         assert!(fault.message.starts_with(place), "{fault}");
@@ -42,17 +48,27 @@ async fn declared_worlds_that_are_not_there_are_refused() {
 
 #[tokio::test]
 async fn a_world_that_is_there_is_declared_as_such() {
-    let os = if cfg!(target_os = "macos") { "macos" } else { "linux" };
+    let os = if cfg!(target_os = "macos") {
+        "macos"
+    } else {
+        "linux"
+    };
     let change = json!({ "evalCase": { "placement": { "os": os }, "network": { "mode": "public" }, "resources": {} } });
     let result = World::new().run(command_job("true", change)).await.unwrap();
-    assert_eq!(serde_json::to_value(&result.execution).unwrap()["osResolved"], "declared");
+    assert_eq!(
+        serde_json::to_value(&result.execution).unwrap()["osResolved"],
+        "declared"
+    );
 }
 
 #[tokio::test]
 async fn every_unresolved_secret_is_named() {
     let env = json!({ "A": { "secretRef": "a" }, "B": "fine", "C": { "secretRef": "c", "scope": "user" } });
     let fault = refused(json!({ "harnessSpec": { "env": env } })).await;
-    assert!(fault.message.starts_with("harnessSpec.env: ") && fault.message.contains("A, C"), "{fault}");
+    assert!(
+        fault.message.starts_with("harnessSpec.env: ") && fault.message.contains("A, C"),
+        "{fault}"
+    );
 }
 
 #[tokio::test]
@@ -77,10 +93,16 @@ async fn a_working_directory_out_of_the_sandbox_is_refused() {
 
 #[tokio::test]
 async fn an_unknown_built_in_harness_is_named() {
-    let mut job = command_job("true", json!({ "harness": { "id": "no-such-harness", "version": "0" } }));
+    let mut job = command_job(
+        "true",
+        json!({ "harness": { "id": "no-such-harness", "version": "0" } }),
+    );
     job.as_object_mut().unwrap().remove("harnessSpec");
     let fault = World::new().run(job).await.unwrap_err();
-    assert!(fault.message.starts_with("harness.id: `no-such-harness`"), "{fault}");
+    assert!(
+        fault.message.starts_with("harness.id: `no-such-harness`"),
+        "{fault}"
+    );
     assert_eq!(fault.failure().class, FailureClass::Config);
 }
 
@@ -102,5 +124,8 @@ async fn a_service_job_names_the_missing_runtime() {
 async fn a_bad_operator_time_limit_is_named() {
     let world = World::new().with_host("EVERDICT_TIMEOUT_SEC", "soon");
     let fault = world.run(command_job("true", json!({}))).await.unwrap_err();
-    assert!(fault.message.starts_with("EVERDICT_TIMEOUT_SEC is `soon`"), "{fault}");
+    assert!(
+        fault.message.starts_with("EVERDICT_TIMEOUT_SEC is `soon`"),
+        "{fault}"
+    );
 }

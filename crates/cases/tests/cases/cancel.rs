@@ -10,13 +10,23 @@ const TREE: &str = "sleep 300 & echo child=$!; echo self=$$; (setsid sleep 300 &
 
 fn pids(world: &World) -> Vec<String> {
     let lines = world.lines();
-    lines.iter().filter_map(|line| line.split_once('=')).map(|(_, pid)| pid.to_owned()).collect()
+    lines
+        .iter()
+        .filter_map(|line| line.split_once('='))
+        .map(|(_, pid)| pid.to_owned())
+        .collect()
 }
 
 fn alive(pid: &str) -> bool {
     // A zombie has a directory, but runs nothing.
-    std::fs::read_to_string(format!("/proc/{pid}/stat"))
-        .is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or_default().trim_start().starts_with('Z'))
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
+        !stat
+            .rsplit(')')
+            .next()
+            .unwrap_or_default()
+            .trim_start()
+            .starts_with('Z')
+    })
 }
 
 #[tokio::test]
@@ -24,7 +34,10 @@ fn alive(pid: &str) -> bool {
 async fn cancel_leaves_no_process_and_no_scratch() {
     for env in [json!({ "kind": "prompt" }), repo(json!({ "a.txt": "hi" }))] {
         let world = World::new();
-        let job = command_job(TREE, json!({ "evalCase": { "env": env, "graders": [{ "id": "tests-pass" }] } }));
+        let job = command_job(
+            TREE,
+            json!({ "evalCase": { "env": env, "graders": [{ "id": "tests-pass" }] } }),
+        );
         let stop = async {
             until("the tree is up", || pids(&world).len() == 3).await;
             assert!(pids(&world).iter().all(|pid| alive(pid)));
@@ -45,7 +58,10 @@ async fn a_cancelled_case_starts_nothing() {
     let world = World::new();
     world.cancel.cancel();
     let mark = world.dir.path().join("ran");
-    let fault = world.run(command_job(&format!("touch {}", mark.display()), json!({}))).await.unwrap_err();
+    let fault = world
+        .run(command_job(&format!("touch {}", mark.display()), json!({})))
+        .await
+        .unwrap_err();
     assert_eq!(fault.code, ErrorCode::Cancelled);
     assert!(!mark.exists());
 }
@@ -57,7 +73,10 @@ async fn cancel_reaches_setup_and_graders_too() {
     for (command, change) in [("true", setup), ("true", seed)] {
         let world = World::new();
         let stop = async {
-            until("the step runs", || world.lines().iter().any(|line| line == "here")).await;
+            until("the step runs", || {
+                world.lines().iter().any(|line| line == "here")
+            })
+            .await;
             world.cancel.cancel();
         };
         let (outcome, ()) = tokio::join!(world.run(command_job(command, change)), stop);
@@ -66,7 +85,8 @@ async fn cancel_reaches_setup_and_graders_too() {
 
     let world = World::new();
     let mark = world.dir.path().join("grading");
-    let grader = json!({ "id": "tests-pass", "config": { "cmd": format!("touch {}; sleep 300", mark.display()) } });
+    let grader =
+        json!({ "id": "tests-pass", "config": { "cmd": format!("touch {}; sleep 300", mark.display()) } });
     let stop = async {
         until("the grader runs", || mark.exists()).await;
         world.cancel.cancel();
@@ -90,6 +110,12 @@ async fn a_dropped_case_leaves_no_process_and_no_scratch() {
             () = up => {}
         }
     }
-    until("every process is gone", || pids(&world).iter().all(|pid| !alive(pid))).await;
-    until("the scratch directory is gone", || leftovers(&world.root()).is_empty()).await;
+    until("every process is gone", || {
+        pids(&world).iter().all(|pid| !alive(pid))
+    })
+    .await;
+    until("the scratch directory is gone", || {
+        leftovers(&world.root()).is_empty()
+    })
+    .await;
 }

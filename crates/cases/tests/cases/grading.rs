@@ -13,9 +13,19 @@ async fn tests_pass_runs_where_the_agent_worked() {
         { "id": "script-score", "config": { "cmd": "echo SCORE=0.9" } },
     ]);
     let env = repo(json!({ "app.txt": "broken\n", "dir/nested/x": "" }));
-    let job = command_job("echo fixed > app.txt", json!({ "evalCase": { "env": env, "graders": graders } }));
+    let job = command_job(
+        "echo fixed > app.txt",
+        json!({ "evalCase": { "env": env, "graders": graders } }),
+    );
     let result = World::new().run(job).await.unwrap();
-    let read: Vec<_> = (0..4).map(|at| (score(&result, at)["graderId"].clone(), score(&result, at)["pass"].clone())).collect();
+    let read: Vec<_> = (0..4)
+        .map(|at| {
+            (
+                score(&result, at)["graderId"].clone(),
+                score(&result, at)["pass"].clone(),
+            )
+        })
+        .collect();
     assert_eq!(
         read,
         [
@@ -31,7 +41,10 @@ async fn tests_pass_runs_where_the_agent_worked() {
 async fn graders_leave_no_trace_in_the_snapshot() {
     let grader = json!({ "id": "tests-pass", "config": { "cmd": "touch grader-was-here" } });
     let change = json!({ "evalCase": { "env": repo(json!({})), "graders": [grader] } });
-    let result = World::new().run(command_job("touch agent-was-here", change)).await.unwrap();
+    let result = World::new()
+        .run(command_job("touch agent-was-here", change))
+        .await
+        .unwrap();
     let snapshot = serde_json::to_value(&result.snapshot).unwrap();
     assert_eq!(snapshot["changedFiles"], json!(["agent-was-here"]));
 }
@@ -45,10 +58,16 @@ async fn a_patch_of_the_grader_is_applied_for_it_alone() {
     ]);
     for env in [json!({ "kind": "prompt" }), repo(json!({ "a": "b" }))] {
         let change = json!({ "evalCase": { "env": env, "graders": graders } });
-        let result = World::new().run(command_job("! test -e t.txt", change)).await.unwrap();
+        let result = World::new()
+            .run(command_job("! test -e t.txt", change))
+            .await
+            .unwrap();
         assert!(errors(&result).is_empty(), "the agent saw the hidden test");
         assert_eq!(score(&result, 0)["pass"], true, "{}", score(&result, 0));
-        assert_eq!((&score(&result, 1)["pass"], &score(&result, 1)["value"]), (&json!(false), &json!(0)));
+        assert_eq!(
+            (&score(&result, 1)["pass"], &score(&result, 1)["value"]),
+            (&json!(false), &json!(0))
+        );
     }
 }
 
@@ -58,7 +77,11 @@ async fn grading_has_its_own_budget() {
     let change = json!({ "evalCase": { "timeoutSec": 1, "graders": [grader] } });
     let result = World::new().run(command_job("sleep 60", change)).await.unwrap();
     assert_eq!(exit_detail(&result)["timedOut"], true);
-    assert_eq!(score(&result, 0)["pass"], true, "an agent that used all of its time is graded all the same");
+    assert_eq!(
+        score(&result, 0)["pass"],
+        true,
+        "an agent that used all of its time is graded all the same"
+    );
 }
 
 #[tokio::test]
@@ -67,7 +90,10 @@ async fn grader_outage_is_unmeasured() {
     let change = json!({ "evalCase": { "graders": [grader, { "id": "steps" }] } });
     let result = World::new().run(command_job("true", change)).await.unwrap();
     let outage = score(&result, 0);
-    assert_eq!((&outage["status"], &outage["reason"]), (&json!("unmeasured"), &json!("grader_error")));
+    assert_eq!(
+        (&outage["status"], &outage["reason"]),
+        (&json!("unmeasured"), &json!("grader_error"))
+    );
     assert!(outage.get("value").is_none());
     assert_eq!(score(&result, 1)["status"], "measured");
     assert!(result.failure.is_none());
@@ -89,7 +115,10 @@ async fn the_judge_key_reaches_graders_and_not_the_agent() {
         "ANTHROPIC_API_KEY=judge-key",
         "ANTHROPIC_BASE_URL=http://judge",
     ] {
-        assert!(detail.lines().any(|have| have == line), "{line} is missing in {detail}");
+        assert!(
+            detail.lines().any(|have| have == line),
+            "{line} is missing in {detail}"
+        );
     }
 }
 
@@ -97,7 +126,10 @@ async fn the_judge_key_reaches_graders_and_not_the_agent() {
 async fn answer_match_reads_what_the_command_said() {
     let graders = json!([{ "id": "answer-match" }, { "id": "text-metric", "config": { "pattern": "n=(\\d+)", "metric": "n" } }]);
     let change = json!({ "evalCase": { "graders": graders, "expected": "forty two" } });
-    let result = World::new().run(command_job("echo It is Forty  Two, n=42", change)).await.unwrap();
+    let result = World::new()
+        .run(command_job("echo It is Forty  Two, n=42", change))
+        .await
+        .unwrap();
     assert_eq!(score(&result, 0)["pass"], true);
     assert_eq!(score(&result, 1)["value"], 42);
 }

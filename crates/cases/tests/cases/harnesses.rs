@@ -26,19 +26,37 @@ fn with_claude(world: World, script: &str) -> World {
 
 #[tokio::test]
 async fn scripted_follows_its_plan() {
-    let graders = json!([{ "id": "steps" }, { "id": "tests-pass", "config": { "cmd": "grep -q hello out.txt" } }]);
+    let graders =
+        json!([{ "id": "steps" }, { "id": "tests-pass", "config": { "cmd": "grep -q hello out.txt" } }]);
     let change = json!({ "evalCase": { "env": repo(json!({ "README.md": "hi" })), "graders": graders } });
     let result = World::new().run(built_in("scripted", change)).await.unwrap();
     assert_eq!(result.harness, "scripted@0");
     let trace = serde_json::to_value(&result.trace).unwrap();
-    let kinds: Vec<_> = trace.as_array().unwrap().iter().map(|event| event["kind"].as_str().unwrap()).collect();
+    let kinds: Vec<_> = trace
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|event| event["kind"].as_str().unwrap())
+        .collect();
     assert_eq!(kinds, ["message", "tool_call", "tool_result", "message", "infra"]);
-    assert_eq!((&trace[0]["role"], &trace[0]["text"]), (&json!("user"), &json!("say hi")));
-    assert_eq!((&trace[1]["id"], &trace[1]["spanId"]), (&json!("step-0"), &json!("step-0")));
+    assert_eq!(
+        (&trace[0]["role"], &trace[0]["text"]),
+        (&json!("user"), &json!("say hi"))
+    );
+    assert_eq!(
+        (&trace[1]["id"], &trace[1]["spanId"]),
+        (&json!("step-0"), &json!("step-0"))
+    );
     assert_eq!(trace[1]["args"], json!({ "cmd": "echo hello > out.txt" }));
-    assert_eq!((&trace[2]["ok"], &trace[2]["parentId"]), (&json!(true), &json!("step-0")));
+    assert_eq!(
+        (&trace[2]["ok"], &trace[2]["parentId"]),
+        (&json!(true), &json!("step-0"))
+    );
     let snapshot = serde_json::to_value(&result.snapshot).unwrap();
-    assert_eq!((&snapshot["kind"], &snapshot["changedFiles"]), (&json!("repo"), &json!(["out.txt"])));
+    assert_eq!(
+        (&snapshot["kind"], &snapshot["changedFiles"]),
+        (&json!("repo"), &json!(["out.txt"]))
+    );
     assert!(snapshot["diff"].as_str().unwrap().contains("+hello"));
     assert_eq!(score(&result, 0)["value"], 1);
     assert_eq!(score(&result, 1)["pass"], true);
@@ -50,7 +68,10 @@ async fn a_process_spec_names_a_built_in() {
     let mut job = built_in("scripted", json!({}));
     merge(&mut job, change);
     let result = World::new().run(job).await.unwrap();
-    assert_eq!((result.harness.as_str(), answers(&result)), ("mine@3", vec!["done"]));
+    assert_eq!(
+        (result.harness.as_str(), answers(&result)),
+        ("mine@3", vec!["done"])
+    );
 }
 
 #[tokio::test]
@@ -67,18 +88,59 @@ echo "args: $# $1 $3 $4 $5 $6 IS_SANDBOX=$IS_SANDBOX" >&2
 "#;
     let world = with_claude(World::new(), script);
     let graders = json!([{ "id": "steps" }, { "id": "cost" }]);
-    let result = world.run(built_in("claude-code", json!({ "evalCase": { "graders": graders } }))).await.unwrap();
+    let result = world
+        .run(built_in(
+            "claude-code",
+            json!({ "evalCase": { "graders": graders } }),
+        ))
+        .await
+        .unwrap();
     let trace = serde_json::to_value(&result.trace).unwrap();
-    let kinds: Vec<_> = trace.as_array().unwrap().iter().map(|event| event["kind"].as_str().unwrap()).collect();
-    assert_eq!(kinds, ["message", "tool_call", "llm_call", "tool_result", "message", "llm_call", "llm_call", "infra"]);
-    assert_eq!((&trace[1]["spanId"], &trace[1]["args"]), (&json!("tu_1"), &json!({ "command": "ls" })));
-    assert_eq!((&trace[2]["model"], &trace[2]["cost"]["inputTokens"]), (&json!("opus"), &json!(10)));
-    assert_eq!((&trace[3]["ok"], &trace[3]["output"]), (&json!(false), &json!("no such")));
+    let kinds: Vec<_> = trace
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|event| event["kind"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            "message",
+            "tool_call",
+            "llm_call",
+            "tool_result",
+            "message",
+            "llm_call",
+            "llm_call",
+            "infra"
+        ]
+    );
+    assert_eq!(
+        (&trace[1]["spanId"], &trace[1]["args"]),
+        (&json!("tu_1"), &json!({ "command": "ls" }))
+    );
+    assert_eq!(
+        (&trace[2]["model"], &trace[2]["cost"]["inputTokens"]),
+        (&json!("opus"), &json!(10))
+    );
+    assert_eq!(
+        (&trace[3]["ok"], &trace[3]["output"]),
+        (&json!(false), &json!("no such"))
+    );
     assert!(answers(&result)[1].starts_with("say hi xxx") && answers(&result)[1].len() > 40_000);
-    assert_eq!((&trace[6]["model"], &trace[6]["cost"]["usd"]), (&json!("aggregate"), &json!(0.125)));
-    assert_eq!((&score(&result, 0)["value"], &score(&result, 1)["value"]), (&json!(1), &json!(0.125)));
+    assert_eq!(
+        (&trace[6]["model"], &trace[6]["cost"]["usd"]),
+        (&json!("aggregate"), &json!(0.125))
+    );
+    assert_eq!(
+        (&score(&result, 0)["value"], &score(&result, 1)["value"]),
+        (&json!(1), &json!(0.125))
+    );
     let lines = world.lines();
-    assert!(lines.contains(&"looking".to_owned()) && lines.contains(&"a stray line".to_owned()), "{lines:?}");
+    assert!(
+        lines.contains(&"looking".to_owned()) && lines.contains(&"a stray line".to_owned()),
+        "{lines:?}"
+    );
     let args = "args: 6 -p --output-format stream-json --verbose --dangerously-skip-permissions IS_SANDBOX=1";
     assert!(lines.iter().any(|line| line == args), "{lines:?}");
 }
@@ -86,7 +148,10 @@ echo "args: $# $1 $3 $4 $5 $6 IS_SANDBOX=$IS_SANDBOX" >&2
 #[tokio::test]
 async fn the_trace_is_shown_while_the_agent_works() {
     let say = r#"printf '{"type":"assistant","message":{"content":[{"type":"text","text":"%s"}]}}\n'"#;
-    let world = with_claude(World::new(), &format!("{say} one; {say} two; sleep 1.3; {say} three"));
+    let world = with_claude(
+        World::new(),
+        &format!("{say} one; {say} two; sleep 1.3; {say} three"),
+    );
     let result = world.run(built_in("claude-code", json!({}))).await.unwrap();
     assert_eq!(answers(&result), ["one", "two", "three"]);
     let sizes: Vec<_> = world.seen.batches.lock().unwrap().iter().map(Vec::len).collect();
@@ -99,13 +164,23 @@ async fn a_missing_claude_is_an_error_event() {
     let result = world.run(built_in("claude-code", json!({}))).await.unwrap();
     assert!(result.failure.is_none());
     assert_eq!(errors(&result).len(), 1);
-    assert!(errors(&result)[0].contains("claude") && errors(&result)[0].contains("not found"), "{:?}", errors(&result));
+    assert!(
+        errors(&result)[0].contains("claude") && errors(&result)[0].contains("not found"),
+        "{:?}",
+        errors(&result)
+    );
 }
 
 #[tokio::test]
 async fn a_claude_that_runs_out_of_time_is_a_timeout() {
     let world = with_claude(World::new(), "sleep 60");
-    let result = world.run(built_in("claude-code", json!({ "evalCase": { "timeoutSec": 1 } }))).await.unwrap();
+    let result = world
+        .run(built_in(
+            "claude-code",
+            json!({ "evalCase": { "timeoutSec": 1 } }),
+        ))
+        .await
+        .unwrap();
     assert_eq!(exit_detail(&result)["timedOut"], true);
     assert_eq!(errors(&result), ["[everdict] exec timed out after 1s"]);
 }

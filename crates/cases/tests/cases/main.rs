@@ -45,7 +45,12 @@ impl Progress for Seen {
 impl World {
     fn new() -> Self {
         let host = vec![("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())];
-        Self { dir: TempDir::new().unwrap(), host, seen: Arc::default(), cancel: CancellationToken::new() }
+        Self {
+            dir: TempDir::new().unwrap(),
+            host,
+            seen: Arc::default(),
+            cancel: CancellationToken::new(),
+        }
     }
 
     fn with_host(mut self, name: &str, value: &str) -> Self {
@@ -71,17 +76,30 @@ impl World {
     async fn run(&self, job: Value) -> Result<CaseResult, Fault> {
         let job: CaseJob = decode(job).expect("a well-formed job");
         let outcome = run_leased_job(&job, &self.context()).await;
-        assert_eq!(leftovers(&self.root()), Vec::<String>::new(), "the scratch directory stays behind");
+        assert_eq!(
+            leftovers(&self.root()),
+            Vec::<String>::new(),
+            "the scratch directory stays behind"
+        );
         outcome
     }
 
     fn lines(&self) -> Vec<String> {
-        self.seen.lines.lock().unwrap().iter().map(|(_, line)| line.clone()).collect()
+        self.seen
+            .lines
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|(_, line)| line.clone())
+            .collect()
     }
 }
 
 fn leftovers(root: &Path) -> Vec<String> {
-    std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
+    std::fs::read_dir(root)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect()
 }
 
 /// A command job on an empty prompt environment; `change` is merged over it, objects key by key.

@@ -25,13 +25,21 @@ pub(super) struct AnswerMatch {
 
 impl AnswerMatch {
     pub(super) fn new(config: &Config<'_>, case: &EvalCase) -> Result<Self, Fault> {
-        let expected = config.text("expect")?.or(case.expected.as_deref()).unwrap_or_default();
+        let expected = config
+            .text("expect")?
+            .or(case.expected.as_deref())
+            .unwrap_or_default();
         let mode = match config.text("mode")? {
             None | Some("contains") => Mode::Contains,
             Some("exact") => Mode::Exact,
-            Some(other) => return Err(config.fault("mode", format_args!("`{other}` is neither contains nor exact"))),
+            Some(other) => {
+                return Err(config.fault("mode", format_args!("`{other}` is neither contains nor exact")));
+            }
         };
-        Ok(Self { expected: normalized(expected), mode })
+        Ok(Self {
+            expected: normalized(expected),
+            mode,
+        })
     }
 
     fn score(&self, answer: &str) -> Score {
@@ -44,7 +52,9 @@ impl AnswerMatch {
             Mode::Contains => answer.contains(&self.expected),
             Mode::Exact => answer == self.expected,
         };
-        let note = answer.is_empty().then(|| "the agent gave no final answer".to_owned());
+        let note = answer
+            .is_empty()
+            .then(|| "the agent gave no final answer".to_owned());
         verdict("answer-match", "answer_match", pass, note)
     }
 }
@@ -81,9 +91,18 @@ pub(super) struct TextMetric {
 
 impl TextMetric {
     pub(super) fn new(config: &Config<'_>) -> Result<Self, Fault> {
-        let pattern = config.capturing("pattern")?.ok_or_else(|| config.fault("pattern", "is required"))?;
-        let metric = config.name("metric")?.ok_or_else(|| config.fault("metric", "is required"))?.to_owned();
-        Ok(Self { id: config.name("id")?.unwrap_or("text-metric").to_owned(), metric, pattern })
+        let pattern = config
+            .capturing("pattern")?
+            .ok_or_else(|| config.fault("pattern", "is required"))?;
+        let metric = config
+            .name("metric")?
+            .ok_or_else(|| config.fault("metric", "is required"))?
+            .to_owned();
+        Ok(Self {
+            id: config.name("id")?.unwrap_or("text-metric").to_owned(),
+            metric,
+            pattern,
+        })
     }
 }
 
@@ -119,5 +138,10 @@ impl Grader for TextMetric {
 /// The finite number in the first group of the first match.
 pub(super) fn captured_number(pattern: &Regex, text: &str) -> Option<f64> {
     let group = pattern.captures(text)?.get(1)?;
-    group.as_str().trim().parse().ok().filter(|number: &f64| number.is_finite())
+    group
+        .as_str()
+        .trim()
+        .parse()
+        .ok()
+        .filter(|number: &f64| number.is_finite())
 }

@@ -74,7 +74,12 @@ impl CommandGrader {
                 Some(pattern) => pattern.is_match(&combined(&output.stdout, &output.stderr)),
                 None => output.exit_code == 0,
             };
-        Ok(verdict(&self.id, &self.metric, pass, Some(explain(&output, self.timeout))))
+        Ok(verdict(
+            &self.id,
+            &self.metric,
+            pass,
+            Some(explain(&output, self.timeout)),
+        ))
     }
 
     async fn apply(&self, compute: &dyn Compute, patch: &str) -> Result<ComputeOutput, Fault> {
@@ -88,7 +93,11 @@ impl CommandGrader {
 /// What a reader needs to understand the verdict: the end of the output, after a note when time ran out.
 pub(super) fn explain(output: &ComputeOutput, limit: Duration) -> String {
     if output.timed_out {
-        format!("stopped after {} s, its time limit\n{}", limit.as_secs(), report(output))
+        format!(
+            "stopped after {} s, its time limit\n{}",
+            limit.as_secs(),
+            report(output)
+        )
     } else {
         report(output)
     }

@@ -22,7 +22,9 @@ impl Observed {
     fn value(self, trace: &[TraceEvent]) -> f64 {
         match self {
             Self::Steps => {
-                let calls = trace.iter().filter(|event| matches!(event.kind, TraceEventKind::ToolCall(_)));
+                let calls = trace
+                    .iter()
+                    .filter(|event| matches!(event.kind, TraceEventKind::ToolCall(_)));
                 u32::try_from(calls.count()).map_or(f64::from(u32::MAX), f64::from)
             }
             // `+ 0.0`: an empty float sum is negative zero, which would show as "-0".
@@ -68,7 +70,13 @@ impl Grader for Observed {
         input: GradeInput<'a>,
         _compute: Option<&'a dyn Compute>,
     ) -> BoxFuture<'a, Result<Vec<Score>, GradeError>> {
-        let score = measured(self.grader_id(), self.metric(), self.value(input.trace), None, None);
+        let score = measured(
+            self.grader_id(),
+            self.metric(),
+            self.value(input.trace),
+            None,
+            None,
+        );
         ready(Ok(vec![score])).boxed()
     }
 }

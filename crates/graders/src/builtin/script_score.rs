@@ -65,7 +65,13 @@ impl ScriptScore {
             .then(|| captured_number(&self.pattern, &combined(&output.stdout, &output.stderr)))
             .flatten();
         Ok(match printed {
-            Some(value) => measured(&self.id, &self.metric, value, Some(value >= self.threshold), Some(report)),
+            Some(value) => measured(
+                &self.id,
+                &self.metric,
+                value,
+                Some(value >= self.threshold),
+                Some(report),
+            ),
             None => {
                 let detail = format!("no score found (exit {})\n{report}", output.exit_code);
                 verdict(&self.id, &self.metric, false, Some(detail))

@@ -21,16 +21,37 @@ impl Unsupported {
     pub(super) fn new(id: &str, config: &Config<'_>) -> Result<Option<Self>, Fault> {
         let (metric, needs, missing) = match id {
             "script" => ("script", Needs::Compute, "a host for grader scripts"),
-            "reward-file" => ("tests_pass", Needs::Compute, "a private folder for the verifier's files"),
+            "reward-file" => (
+                "tests_pass",
+                Needs::Compute,
+                "a private folder for the verifier's files",
+            ),
             "swe-bench" => ("resolved", Needs::Compute, "the test-patch verifier"),
-            "dom-contains" => ("dom_contains", Needs::Observation, "a browser to take a page snapshot"),
-            "url-matches" => ("url_matches", Needs::Observation, "a browser to take a page snapshot"),
-            "store-state" => ("store-state", Needs::Observation, "a topology with a store to query"),
+            "dom-contains" => (
+                "dom_contains",
+                Needs::Observation,
+                "a browser to take a page snapshot",
+            ),
+            "url-matches" => (
+                "url_matches",
+                Needs::Observation,
+                "a browser to take a page snapshot",
+            ),
+            "store-state" => (
+                "store-state",
+                Needs::Observation,
+                "a topology with a store to query",
+            ),
             "judge" => ("judge", Needs::Observation, "a model judge"),
             _ => return Ok(None),
         };
         let shown = config.name("id")?.unwrap_or(id).to_owned();
-        Ok(Some(Self { id: shown, metric, needs, missing }))
+        Ok(Some(Self {
+            id: shown,
+            metric,
+            needs,
+            missing,
+        }))
     }
 }
 
@@ -53,7 +74,8 @@ impl Grader for Unsupported {
         _compute: Option<&'a dyn Compute>,
     ) -> BoxFuture<'a, Result<Vec<Score>, GradeError>> {
         let detail = format!("this runner can't measure it: it lacks {}", self.missing);
-        let score = Score::unmeasured(&self.id, self.metric, UnmeasuredReason::Unsupported, false).with_detail(detail);
+        let score = Score::unmeasured(&self.id, self.metric, UnmeasuredReason::Unsupported, false)
+            .with_detail(detail);
         ready(Ok(vec![score])).boxed()
     }
 }

@@ -30,7 +30,11 @@ impl StreamParser {
         // A full-length piece in the middle of an object: the rest follows. Parsing only at its end keeps the work for a
         // long line proportional to its length.
         let full = piece.chars().count() == MAX_LINE_CHARS && self.partial.len() < MAX_JOINED_BYTES;
-        let whole = if full && !piece.ends_with('}') { None } else { serde_json::from_str::<Value>(&self.partial).ok() };
+        let whole = if full && !piece.ends_with('}') {
+            None
+        } else {
+            serde_json::from_str::<Value>(&self.partial).ok()
+        };
         match whole {
             Some(message) => {
                 self.partial.clear();
@@ -39,7 +43,10 @@ impl StreamParser {
             None if full && self.partial.starts_with('{') => Step::default(),
             None => {
                 self.partial.clear();
-                Step { events: Vec::new(), log: vec![piece.to_owned()] }
+                Step {
+                    events: Vec::new(),
+                    log: vec![piece.to_owned()],
+                }
             }
         }
     }
@@ -57,7 +64,14 @@ fn map(message: &Value) -> Step {
         Some("result") => {
             if let Some(usd) = message["total_cost_usd"].as_f64().filter(|usd| *usd >= 0.0) {
                 // The turns carry the tokens; this one has only the price of all of them.
-                step.push(llm_call("aggregate", Cost { input_tokens: 0, output_tokens: 0, usd }));
+                step.push(llm_call(
+                    "aggregate",
+                    Cost {
+                        input_tokens: 0,
+                        output_tokens: 0,
+                        usd,
+                    },
+                ));
             }
         }
         _ => {}
@@ -71,7 +85,10 @@ fn assistant(message: &Value, step: &mut Step) {
             Some("text") => {
                 let text = part["text"].as_str().unwrap_or_default();
                 step.log.extend(text.lines().map(str::to_owned));
-                step.push(Message { role: Role::Assistant, text: text.to_owned() });
+                step.push(Message {
+                    role: Role::Assistant,
+                    text: text.to_owned(),
+                });
             }
             Some("tool_use") => tool_call(part, step),
             _ => {}
@@ -80,7 +97,11 @@ fn assistant(message: &Value, step: &mut Step) {
     let usage = &message["usage"];
     if usage.is_object() {
         let tokens = |key: &str| usage[key].as_u64().unwrap_or_default();
-        let cost = Cost { input_tokens: tokens("input_tokens"), output_tokens: tokens("output_tokens"), usd: 0.0 };
+        let cost = Cost {
+            input_tokens: tokens("input_tokens"),
+            output_tokens: tokens("output_tokens"),
+            usd: 0.0,
+        };
         step.push(llm_call(message["model"].as_str().unwrap_or_default(), cost));
     }
 }
@@ -90,7 +111,11 @@ fn tool_call(part: &Value, step: &mut Step) {
     let name = part["name"].as_str().unwrap_or_default().to_owned();
     step.log.push(format!("→ {name}"));
     let args = part.get("input").cloned();
-    step.push(ToolCall { id: id.clone(), name, args });
+    step.push(ToolCall {
+        id: id.clone(),
+        name,
+        args,
+    });
     step.last().span_id = Some(id);
 }
 
@@ -102,14 +127,25 @@ fn tool_result(part: &Value, step: &mut Step) {
     let ok = part["is_error"] != true;
     let output = match &part["content"] {
         Value::String(text) => text.clone(),
-        other => parts(other).filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n"),
+        other => parts(other)
+            .filter_map(|part| part["text"].as_str())
+            .collect::<Vec<_>>()
+            .join("\n"),
     };
-    step.push(ToolResult { id: id.clone(), ok, output });
+    step.push(ToolResult {
+        id: id.clone(),
+        ok,
+        output,
+    });
     step.last().parent_id = Some(id);
 }
 
 fn llm_call(model: &str, cost: Cost) -> LlmCall {
-    LlmCall { model: model.to_owned(), cost: Some(cost), latency_ms: None }
+    LlmCall {
+        model: model.to_owned(),
+        cost: Some(cost),
+        latency_ms: None,
+    }
 }
 
 fn parts(content: &Value) -> impl Iterator<Item = &Value> {
