@@ -81,7 +81,7 @@ pub(crate) async fn post(State(shared): State<Hubbed>, request: Request) -> Resu
     }
     let caller = Caller { principal, session };
     Ok(match incoming {
-        Incoming::Single(message) => single(&shared, caller, message).await,
+        Incoming::Single(message) => single(&shared, &caller, message).await,
         Incoming::Batch(messages) => batch(&shared, &caller, messages),
     })
 }
@@ -215,20 +215,19 @@ enum Next {
     Lease(String, Box<LeaseCall>),
 }
 
-async fn single(shared: &Hubbed, caller: Caller, message: Message) -> Response {
-    let session = caller.session.clone();
-    match handle(shared, &caller, message).await {
+async fn single(shared: &Hubbed, caller: &Caller, message: Message) -> Response {
+    match handle(shared, caller, message).await {
         Next::Nothing => status(StatusCode::ACCEPTED),
-        Next::Frame(frame) => event_stream(&session, Body::from(frame)),
+        Next::Frame(frame) => event_stream(&caller.session, Body::from(frame)),
         // A job that is there already goes out together with the headers.
         Next::Lease(id, call) if !call.waits() => {
             let ready = call.answer(&id).await;
-            event_stream(&session, outbox(FuturesUnordered::new(), ready))
+            event_stream(&caller.session, outbox(FuturesUnordered::new(), ready))
         }
         Next::Lease(id, call) => {
             let waiting: Waiting = FuturesUnordered::new();
             waiting.push(Box::pin(lease_answer(id, call)));
-            event_stream(&session, outbox(waiting, None))
+            event_stream(&caller.session, outbox(waiting, None))
         }
     }
 }

@@ -88,6 +88,16 @@ pub enum Write {
     },
 }
 
+impl Write {
+    /// Says whether the change is one statement, and so a transaction without further ado.
+    pub(crate) fn is_single_statement(&self) -> bool {
+        match self {
+            Self::AppendLogs { lines, .. } => lines.len() == 1,
+            _ => true,
+        }
+    }
+}
+
 /// What became of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {

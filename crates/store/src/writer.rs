@@ -46,7 +46,10 @@ pub(crate) async fn run(mut connection: SqliteConnection, mut commands: mpsc::Re
 }
 
 async fn commit(connection: &mut SqliteConnection, group: Vec<(Write, Reply)>) {
-    if group.is_empty() {
+    if group.len() < 2 {
+        for (write, reply) in group {
+            let _ = reply.send(alone(connection, &write).await);
+        }
         return;
     }
     match together(connection, &group).await {
@@ -78,7 +81,11 @@ async fn together(
     Ok(outcomes)
 }
 
+/// A single statement is a transaction by itself; to say so would triple the way to the database thread.
 async fn alone(connection: &mut SqliteConnection, write: &Write) -> Result<Outcome, StoreError> {
+    if write.is_single_statement() {
+        return apply(connection, write).await;
+    }
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
     let outcome = apply(&mut transaction, write).await?;
     transaction.commit().await?;

@@ -129,9 +129,17 @@ async fn nobody_gets_in_without_a_credential() {
     let anybody = world.http_as("");
     assert_eq!(anybody.get("/healthz").await.0, StatusCode::OK);
     assert_eq!(anybody.get("/nowhere").await.1["code"], "NOT_FOUND");
-    for path in ["/runs?limit=1&limit=2", "/runs/%ff", "/runs/x/logs?after=x", "/runs/x/events?after=-1"] {
+    for path in [
+        "/runs?limit=1&limit=2",
+        "/runs/%ff",
+        "/runs/x/logs?after=x",
+        "/runs/x/events?after=-1",
+    ] {
         let (status, refused) = world.http().get(path).await;
-        assert!(status == StatusCode::BAD_REQUEST || status == StatusCode::NOT_FOUND, "{path}: {status}");
+        assert!(
+            status == StatusCode::BAD_REQUEST || status == StatusCode::NOT_FOUND,
+            "{path}: {status}"
+        );
         assert!(refused["code"].is_string(), "{path}: {refused}");
     }
     let method = anybody.send(Method::PUT, "/runs", None).await;
