@@ -6,9 +6,17 @@ use everdict_contracts::{IsolateBy, StoreKind, TopologyDependency};
 use crate::names;
 use crate::plan::{EnvPairs, Limits, PlanContext, StorePlan, StoreReadiness, TmpfsPlan};
 
+mod exec;
+mod read;
+mod seed;
+mod slice;
 mod tuning;
 mod values;
 
+pub use exec::StoreExec;
+pub use read::{StoreQuery, read};
+pub use seed::{SeedPlan, drops, has_slices, plan_seeds};
+pub use slice::{Slice, wiring};
 use tuning::Tuning;
 pub use values::{StoreValues, UnknownField};
 
