@@ -82,9 +82,10 @@ async fn take_in(
     let job = JobId::from(run.id.as_str());
     let class = class_of(&run.priority);
     let group = run.fair_group.clone();
-    shared
-        .live
-        .open(&run.id, LiveRun::new(run.runtime.clone(), run.created_at));
+    shared.live.open(
+        &run.id,
+        LiveRun::new(run.runtime.clone(), run.created_at, run.note.clone()),
+    );
     let stored = shared.store.write(Write::InsertRun(Box::new(run))).await;
     if let Err(error) = stored {
         shared.live.end(&row.id, RunStatus::Failed);

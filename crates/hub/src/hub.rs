@@ -216,6 +216,14 @@ impl Hub {
     }
 }
 
+/// The safety net for a hub that was not closed: its clock stops, and with it goes the last hold on the
+/// data folder.
+impl Drop for Hub {
+    fn drop(&mut self) {
+        self.shared.closing.cancel();
+    }
+}
+
 fn listen_error(address: SocketAddr, source: io::Error) -> HubError {
     match source.kind() {
         io::ErrorKind::AddrInUse => HubError::PortInUse { address },

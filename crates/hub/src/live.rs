@@ -48,12 +48,14 @@ struct Counters {
 pub(crate) struct LiveRun {
     pub(crate) runtime: String,
     pub(crate) created_at: Millis,
+    /// A remark on its way to a runner, such as nobody being online.
+    pub(crate) note: Option<String>,
     progress: watch::Sender<Progress>,
     counters: Mutex<Counters>,
 }
 
 impl LiveRun {
-    pub(crate) fn new(runtime: String, created_at: Millis) -> Self {
+    pub(crate) fn new(runtime: String, created_at: Millis, note: Option<String>) -> Self {
         let progress = watch::Sender::new(Progress {
             status: RunStatus::Queued,
             ticks: 0,
@@ -61,6 +63,7 @@ impl LiveRun {
         Self {
             runtime,
             created_at,
+            note,
             progress,
             counters: Mutex::default(),
         }
@@ -191,7 +194,7 @@ impl LiveRuns {
         };
         let (log_seq, log_bytes) = store.log_extent(run).await?;
         let (event_seq, event_bytes) = store.event_extent(run).await?;
-        let live = LiveRun::new(row.runtime, row.created_at);
+        let live = LiveRun::new(row.runtime, row.created_at, row.note);
         live.set_status(row.status);
         *live.counters() = Counters {
             log_seq,
@@ -201,12 +204,19 @@ impl LiveRuns {
             started_at: row.started_at,
             ..Counters::default()
         };
-        let mut runs = self.runs();
-        Ok(Some(
-            runs.entry(run.to_owned())
-                .or_insert_with(|| Arc::new(live))
-                .clone(),
-        ))
+        let live = self
+            .runs()
+            .entry(run.to_owned())
+            .or_insert_with(|| Arc::new(live))
+            .clone();
+        // The run may have ended since it was read, and then nobody would tell its followers.
+        match store.run(run).await? {
+            Some(row) if !row.status.is_finished() => Ok(Some(live)),
+            ended => {
+                self.end(run, ended.map_or(RunStatus::Failed, |row| row.status));
+                Ok(None)
+            }
+        }
     }
 
     /// Tells followers that a run is over, and forgets it.

@@ -25,7 +25,7 @@ impl Way {
                 runtime: live.runtime.clone(),
                 created_at: live.created_at,
                 started_at: live.started_at(),
-                note: None,
+                note: live.note.clone(),
             });
         }
         let now = clock::now();
@@ -160,8 +160,7 @@ async fn fail(
     let Some(row) = shared.store.run(job.as_str()).await? else {
         return Ok(Outcome::Refused);
     };
-    let mut way = Way::of(shared, job).await?;
-    way.note.clone_from(&row.note);
+    let way = Way::of(shared, job).await?;
     let harness = format!("{}@{}", row.harness_id, row.harness_version);
     let result = failed_result(row.case_id.into(), harness, &way, &fault);
     let finish = RunFinish {

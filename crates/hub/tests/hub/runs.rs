@@ -40,7 +40,10 @@ async fn a_run_goes_from_queued_to_succeeded_with_provenance() {
         .iter()
         .map(|event| event["event"].clone())
         .collect();
-    assert_eq!(events, [json!("accepted"), json!("started"), Value::Null]);
+    assert_eq!(
+        events,
+        [json!("accepted"), json!("waiting"), json!("started"), Value::Null]
+    );
     assert_eq!(done["usage"]["calls"], 0);
     let typed: everdict_contracts::RunRecord = everdict_contracts::decode(done).unwrap();
     assert!(typed.result.is_some());
