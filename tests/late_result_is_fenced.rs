@@ -20,6 +20,15 @@ fn result() -> Value {
     })
 }
 
+/// A run whose command does nothing.
+fn prompt_run(target: &str) -> Value {
+    json!({
+        "harness": {"id": "h", "version": "1"},
+        "harnessSpec": {"kind": "command", "id": "h", "version": "1", "command": "true"},
+        "case": {"id": "late", "env": {"kind": "prompt"}, "task": "t", "graders": [], "placement": {"target": target}},
+    })
+}
+
 #[tokio::test]
 async fn an_expired_lease_wakes_the_next_runner_and_fences_the_first() {
     let ttl = Duration::from_secs(2);
@@ -29,13 +38,7 @@ async fn an_expired_lease_wakes_the_next_runner_and_fences_the_first() {
     assert_ne!(id_a, id_b);
     let a = McpClient::connect(&world.url(), &token_a).await;
     let b = McpClient::connect(&world.url(), &token_b).await;
-    let run = world
-        .submit(json!({
-            "harness": {"id": "h", "version": "1"},
-            "harnessSpec": {"kind": "command", "id": "h", "version": "1", "command": "true"},
-            "case": {"id": "late", "env": {"kind": "prompt"}, "task": "t", "graders": [], "placement": {"target": "self"}},
-        }))
-        .await;
+    let run = world.submit(prompt_run("self")).await;
 
     let first = a.call("lease_job", lease(5000)).await.expect("lease");
     assert_eq!(first["attempt"]["leaseEpoch"], 1, "{first}");
@@ -68,7 +71,7 @@ async fn an_expired_lease_wakes_the_next_runner_and_fences_the_first() {
         let log = a
             .call(
                 "report_case_log",
-                json!({"jobId": job, "leaseEpoch": epoch, "line": "x"}),
+                json!({"jobId": job, "leaseEpoch": epoch, "line": "from the one that lost it"}),
             )
             .await
             .expect("log");
@@ -89,7 +92,8 @@ async fn an_expired_lease_wakes_the_next_runner_and_fences_the_first() {
 
     let record = world.run_is(&run, &["succeeded"], Duration::from_secs(10)).await;
     assert_eq!(record["result"]["provenance"]["runner"], json!(id_b));
-    assert!(!world.log(&run).await.contains('x'.to_string().repeat(2).as_str()));
+    let log = world.log(&run).await;
+    assert!(!log.contains("from the one that lost it"), "{log}");
 }
 
 #[tokio::test]
@@ -105,14 +109,7 @@ async fn a_dead_poll_never_gets_a_job() {
             "the poll was still waiting when its client went away"
         );
     }
-    let run = world
-        .submit(json!({
-            "harness": {"id": "h", "version": "1"},
-            "harnessSpec": {"kind": "command", "id": "h", "version": "1", "command": "true"},
-            "case": {"id": "late", "env": {"kind": "prompt"}, "task": "t", "graders": [],
-                     "placement": {"target": format!("self:{id}")}},
-        }))
-        .await;
+    let run = world.submit(prompt_run(&format!("self:{id}"))).await;
     let alive = McpClient::connect(&world.url(), &token).await;
     let leased = alive.call("lease_job", lease(10_000)).await.expect("lease");
     assert!(leased["job"].is_object(), "the living client gets it: {leased}");

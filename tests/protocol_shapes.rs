@@ -193,12 +193,7 @@ async fn the_hubs_replies_have_the_recorded_shapes() {
     let client = McpClient::connect(&world.url(), &token).await;
     let lease = json!({"wait_ms": 5000, "capabilities": ["git"], "os": "linux", "version": "0.4.1", "protocol": 2,
                        "status": "s".repeat(500), "statusLevel": "info"});
-    let empty = json!({"wait_ms": 0, "protocol": 2});
-    assert_eq!(client.call("lease_job", empty).await, Ok(json!({"job": null})));
-    let outdated = json!({"job": null, "updateRequired": true, "serverProtocol": 2});
-    for old in [json!({"wait_ms": 5000}), json!({"wait_ms": 5000, "protocol": 1})] {
-        assert_eq!(client.call("lease_job", old).await, Ok(outdated.clone()));
-    }
+    polls_without_a_job(&client).await;
     let command = json!({"kind": "command", "id": "h", "version": "1", "command": "true"});
     submit(&world, "shapes", command, json!({"kind": "prompt"})).await;
     let mut replies: BTreeMap<&str, Value> = BTreeMap::new();
@@ -249,6 +244,16 @@ async fn the_hubs_replies_have_the_recorded_shapes() {
         assert_shape(&tool, &shape, &kinds(&entry, "required"));
     }
     refusals_are_results(&client).await;
+}
+
+/// An empty queue answers `null`; an outdated runner is told so at once.
+async fn polls_without_a_job(client: &McpClient) {
+    let empty = json!({"wait_ms": 0, "protocol": 2});
+    assert_eq!(client.call("lease_job", empty).await, Ok(json!({"job": null})));
+    let outdated = json!({"job": null, "updateRequired": true, "serverProtocol": 2});
+    for old in [json!({"wait_ms": 5000}), json!({"wait_ms": 5000, "protocol": 1})] {
+        assert_eq!(client.call("lease_job", old).await, Ok(outdated.clone()));
+    }
 }
 
 /// Schema violations and unknown tools are results with `isError`, not protocol errors.

@@ -68,7 +68,7 @@ pub(crate) async fn follow_all(client: &HubClient, all: &[Submitted], out: Outpu
         if !started.get() {
             out.warn("no runner has picked up a case yet; start one with: everdict-runner start");
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     };
     tokio::select! {
         rows = follow_each(client, all, out, &started) => rows,

@@ -207,7 +207,7 @@ pub async fn run(
             limits: &launch,
             begin,
         };
-        drive.to_end(cancel).await.map_err(watch_failed)?
+        drive.drive_to_end(cancel).await.map_err(watch_failed)?
     };
     Ok(Exit {
         status: end.status,
@@ -285,7 +285,7 @@ struct Drive<'a> {
 }
 
 impl Drive<'_> {
-    async fn to_end(mut self, cancel: &CancellationToken) -> std::io::Result<End> {
+    async fn drive_to_end(mut self, cancel: &CancellationToken) -> std::io::Result<End> {
         let mut killed_after_grace = false;
         let (status, ended) = match self.wait(cancel).await? {
             Wake::Ended(ended) => (own_status(ended), Some(ended)),

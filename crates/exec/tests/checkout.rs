@@ -1,4 +1,5 @@
 //! A tree is what its source says or a fault, and a diff holds all that was changed.
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 #![cfg(unix)]
 
 mod support;

@@ -1,4 +1,5 @@
 //! What a child prints arrives whole, in bounded memory, and says what was left out.
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 #![cfg(unix)]
 
 mod support;

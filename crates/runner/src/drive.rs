@@ -42,7 +42,7 @@ pub(crate) async fn drive(core: &Arc<Core>, leased: Leased) -> Outcome {
     let mut run = Run::new(core, attempt, Some(Arc::clone(&job)), ttl, machine);
     core.board
         .job_started(&run.attempt.job_id, run.attempt.lease_epoch, &job);
-    let outcome = run.to_settlement(first).await;
+    let outcome = run.run_to_settlement(first).await;
     core.board.job_finished(run.summary(&job, outcome));
     outcome
 }
@@ -58,7 +58,7 @@ pub(crate) async fn fail_unreadable(
     let (machine, first) = Attempt::unreadable();
     let mut run = Run::new(core, attempt, None, ttl, machine);
     run.reports.fail_with(why);
-    let outcome = run.to_settlement(first).await;
+    let outcome = run.run_to_settlement(first).await;
     core.board.job_unreadable(outcome);
     outcome
 }
@@ -95,6 +95,10 @@ struct Deadlines {
 }
 
 /// What the loop woke up for.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one value at a time, on the stack of one loop"
+)]
 enum Wake {
     Beat(Beat),
     Executed(Result<CaseResult, Fault>),
@@ -139,7 +143,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    async fn to_settlement(&mut self, first: Action) -> Outcome {
+    async fn run_to_settlement(&mut self, first: Action) -> Outcome {
         let mut next = Some(first);
         let mut report: Option<BoxFuture<'static, Answer>> = None;
         loop {

@@ -79,8 +79,7 @@ fn iso(at: Timestamp) -> String {
 }
 
 fn epoch_ms(at: Timestamp) -> f64 {
-    let ms = at.as_millisecond() as f64;
-    ms
+    at.as_millisecond() as f64
 }
 
 /// The result of a case that has none: classified, unmeasured, never a zero.

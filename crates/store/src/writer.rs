@@ -16,6 +16,10 @@ const GROUP: usize = 256;
 
 pub(crate) type Reply = oneshot::Sender<Result<Outcome, StoreError>>;
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly every command is a write; a box each would cost more than it saves"
+)]
 pub(crate) enum Command {
     Write(Write, Reply),
     Close(oneshot::Sender<()>),

@@ -1,5 +1,6 @@
 //! What every backend of the store must do. A backend joins by one more line at the bottom that names
 //! a function which opens an empty store and keeps whatever it needs alive.
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use everdict_store::{
     ApiKeyRow, EventRow, HarnessRow, LogRow, NewRun, Outcome, RunFinish, RunStatus, RunnerRow, RunnerTouch,

@@ -1,4 +1,5 @@
 //! The data folder: what survives, and what a user is told.
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use everdict_store::{Store, StoreError, Write};
 

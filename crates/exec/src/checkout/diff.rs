@@ -290,10 +290,10 @@ impl Patch<'_> {
                 let binary = self.patch(&args, self.request.max_bytes).await;
                 let _ = fs::remove_file(&attributes);
                 let binary = binary?;
-                if binary.bytes_left_out == 0 {
-                    if let Ok(text) = String::from_utf8(binary.head) {
-                        return Ok(text);
-                    }
+                if binary.bytes_left_out == 0
+                    && let Ok(text) = String::from_utf8(binary.head)
+                {
+                    return Ok(text);
                 }
             }
         }

@@ -102,6 +102,10 @@ impl Removal {
         }
     }
 
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one step of a walk by descriptors: each is needed, none belongs to another"
+    )]
     fn remove_entry(
         &mut self,
         top: BorrowedFd<'_>,

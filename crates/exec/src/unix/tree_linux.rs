@@ -200,11 +200,13 @@ impl Tree {
         let ours = REGISTRY.reaping() == Reaping::All
             || self.seen.contains(&process.id)
             || (self.group_held && process.group == self.root.pid);
-        if process.dead && ours && process.parent == this_pid() && !is_registered(process.id.pid) {
-            if let Some(pid) = Pid::from_raw(process.id.pid) {
-                let _ =
-                    rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
-            }
+        if process.dead
+            && ours
+            && process.parent == this_pid()
+            && !is_registered(process.id.pid)
+            && let Some(pid) = Pid::from_raw(process.id.pid)
+        {
+            let _ = rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
         }
     }
 }

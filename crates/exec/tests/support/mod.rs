@@ -1,5 +1,6 @@
 //! What the tests of this crate share: a scratch directory, launches in it, and a look at the process table.
 #![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};

@@ -112,15 +112,15 @@ mod tests {
     use super::*;
 
     async fn daemon(answer: &'static [u8]) -> (tempfile::TempDir, HostEnv, impl Future<Output = ()>) {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = tempfile::tempdir().expect("test daemon");
         let path = dir.path().join("docker.sock");
-        let listener = tokio::net::UnixListener::bind(&path).unwrap();
+        let listener = tokio::net::UnixListener::bind(&path).expect("test daemon");
         let host = HostEnv::from_pairs([("DOCKER_HOST", format!("unix://{}", path.display()))]);
         let serve = async move {
-            let (mut stream, _) = listener.accept().await.unwrap();
+            let (mut stream, _) = listener.accept().await.expect("test daemon");
             let mut request = [0_u8; 128];
-            let _ = stream.read(&mut request).await.unwrap();
-            stream.write_all(answer).await.unwrap();
+            let _ = stream.read(&mut request).await.expect("test daemon");
+            stream.write_all(answer).await.expect("test daemon");
         };
         (dir, host, serve)
     }

@@ -165,7 +165,7 @@ async fn a_lease_that_nobody_could_renew_is_lost_after_its_grace() {
         world.hub.arm("heartbeat_job", Misbehave::Status(503));
     }
     let handle = world.start_as(endless(), |config| {
-        config.lease_grace = Duration::from_millis(100)
+        config.lease_grace = Duration::from_millis(100);
     });
     world.hub.enqueue(job("c1"));
     let stopping = until(&handle, "it is stopping", |seen| {
