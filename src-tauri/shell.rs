@@ -35,6 +35,7 @@ impl Desktop {
 }
 
 /// Runs the app until someone quits it.
+#[expect(clippy::disallowed_methods, reason = "the code of generate_context! holds an exit of Tauri's own")]
 pub fn run(env: &HostEnv, opening: Opening) -> ExitCode {
     let paths = match Paths::from_env(env) {
         Ok(paths) => paths,
@@ -51,7 +52,7 @@ pub fn run(env: &HostEnv, opening: Opening) -> ExitCode {
     let built = tauri::Builder::default()
         // First of all, so that a second start does nothing but open the window of the first.
         .plugin(tauri_plugin_single_instance::init(|app, argv, _cwd| {
-            second_start(app, argv)
+            second_start(app, argv);
         }))
         .invoke_handler(tauri::generate_handler![commands::get_overview])
         .setup(move |app| Ok(set_up(app, paths, words, opening)?))
