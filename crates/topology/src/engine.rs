@@ -7,6 +7,7 @@ mod container;
 mod error;
 mod exec;
 mod network;
+mod volume;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ pub use container::{ContainerRow, ContainerView, Health, LogQuery, RunState};
 pub use error::{EngineError, EngineErrorKind};
 pub use exec::{ExecInput, ExecOutcome, ExecRequest};
 pub use network::{NetworkRequest, NetworkRow};
+pub use volume::VolumeRow;
 
 /// For calls that read the daemon's tables: they take milliseconds, so ten seconds mean that it hangs.
 pub(crate) const READ_LIMIT: Duration = Duration::from_secs(10);

@@ -4,9 +4,19 @@
 
 #![expect(missing_docs, reason = "fields carry the protocol's own names; a comment stands where the name isn't enough")]
 
+mod browser;
+mod deploy;
 pub mod digest;
 pub mod engine;
+mod env;
+pub mod images;
 pub mod labels;
+pub mod lock;
 pub mod names;
 pub mod plan;
+mod pool;
+pub mod process;
+pub mod readiness;
+pub mod reaper;
+pub mod runtime;
 pub mod stores;

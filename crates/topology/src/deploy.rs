@@ -1,0 +1,207 @@
+//! Makes a topology stand: whatever of it is intact is kept, the rest is made, in parallel where the plan allows.
+//!
+//! One path serves the first deployment, the adoption of what another process has left or still uses, and the healing of
+//! a half-dead set. The caller holds the site lock.
+
+mod body;
+mod member;
+mod survey;
+mod teardown;
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use everdict_contracts::Fault;
+use futures_util::future::join_all;
+use tokio_util::sync::CancellationToken;
+
+use crate::engine::{ContainerRow, Engine, EngineError, NetworkRequest};
+use crate::labels::{self, Kind};
+use crate::plan::TopologyPlan;
+use crate::runtime::Progress;
+
+pub(crate) use body::{Common, browser as browser_body, store_name};
+pub(crate) use member::{Member, Up};
+pub(crate) use survey::{Survey, filter, filter_install};
+use survey::is_member;
+pub use teardown::{Debt, DebtObject};
+pub(crate) use teardown::{Remover, tear_down};
+
+/// How a topology came to stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// Nothing was there.
+    Deployed,
+    /// All of it was there, made by an earlier or another process.
+    Adopted,
+    /// Part of it was there.
+    Healed,
+}
+
+/// A topology that stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub(crate) network: String,
+    pub(crate) members: Vec<Up>,
+    pub(crate) origin: Origin,
+}
+
+/// Where a topology is being made.
+pub(crate) struct Site<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) plan: &'a TopologyPlan,
+    pub(crate) network: String,
+    /// Cancelled by the caller, and by the first member that fails.
+    pub(crate) cancel: CancellationToken,
+    pub(crate) progress: &'a Progress,
+    /// Ids of the containers made so far: what a failure has to take back when others use the rest.
+    made: &'a Mutex<Vec<String>>,
+}
+
+impl<'a> Site<'a> {
+    /// `cancel` is listened to, never cancelled.
+    pub(crate) fn new(
+        engine: &'a Engine,
+        plan: &'a TopologyPlan,
+        network: &str,
+        cancel: &CancellationToken,
+        (progress, made): (&'a Progress, &'a Mutex<Vec<String>>),
+    ) -> Self {
+        Self { engine, plan, network: network.to_owned(), cancel: cancel.child_token(), progress, made }
+    }
+
+    pub(crate) fn created(&self, id: &str) {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).push(id.to_owned());
+    }
+
+    pub(crate) fn note(&self, line: &str) {
+        (self.progress)(line);
+    }
+
+    pub(crate) fn still_wanted(&self) -> Result<(), Fault> {
+        if self.cancel.is_cancelled() {
+            return Err(Fault::cancelled("the topology isn't wanted any more"));
+        }
+        Ok(())
+    }
+}
+
+/// Makes the topology of `plan` stand.
+///
+/// Runs to its end: a call to the daemon that has been sent is waited for, so that nothing appears after a clean-up.
+/// Cancelling the token ends it early, with an error. What was made stays for the caller to remove: its ids are in
+/// `made`.
+pub(crate) async fn stand_up(
+    engine: &Engine,
+    plan: &TopologyPlan,
+    cancel: &CancellationToken,
+    progress: &Progress,
+    made: &Mutex<Vec<String>>,
+) -> Result<Standing, Fault> {
+    let survey = Survey::take(engine, install(plan), &plan.name).await.map_err(EngineError::into_fault)?;
+    let intact = survey.intact(plan);
+    let network = match survey.network() {
+        Some(network) => network.id.clone(),
+        None => make_network(engine, plan).await?,
+    };
+    let site = Site::new(engine, plan, &network, cancel, (progress, made));
+    let kept = site.take_over_all(&intact).await;
+    site.clear(&survey, &kept).await;
+    let origin = match kept.len() {
+        0 => Origin::Deployed,
+        count if count == plan.stores.len() + plan.services.len() => Origin::Adopted,
+        _ => Origin::Healed,
+    };
+    if origin == Origin::Deployed {
+        site.note(&format!("deploying {} ({} containers)", plan.key, plan.containers().count()));
+    }
+    make_volumes(engine, plan).await?;
+    let members = site.make_missing(kept).await?;
+    Ok(Standing { network: site.network, members, origin })
+}
+
+/// The installation that a plan is for.
+pub(crate) fn install(plan: &TopologyPlan) -> &str {
+    plan.labels.get(labels::INSTALL).map(String::as_str).unwrap_or_default()
+}
+
+async fn make_network(engine: &Engine, plan: &TopologyPlan) -> Result<String, Fault> {
+    let labels = labels::of_kind(&plan.labels, Kind::Network, None);
+    let request = NetworkRequest { name: &plan.name, labels: &labels };
+    engine.create_network(&request).await.map_err(EngineError::into_fault)
+}
+
+async fn make_volumes(engine: &Engine, plan: &TopologyPlan) -> Result<(), Fault> {
+    let labels = labels::of_kind(&plan.labels, Kind::Volume, None);
+    for volume in &plan.volumes {
+        engine.create_volume(volume, &labels).await.map_err(EngineError::into_fault)?;
+    }
+    Ok(())
+}
+
+impl Site<'_> {
+    fn members(&self) -> impl Iterator<Item = Member<'_>> {
+        self.plan.stores.iter().map(Member::Store).chain(self.plan.services.iter().map(Member::Service))
+    }
+
+    async fn take_over_all(&self, intact: &BTreeMap<&str, &ContainerRow>) -> BTreeMap<String, Up> {
+        let looks = self.members().filter_map(|member| {
+            let row = *intact.get(member.container())?;
+            Some(async move { self.take_over(member, &row.id).await })
+        });
+        let kept = join_all(looks).await.into_iter().flatten();
+        kept.map(|up| (up.container.clone(), up)).collect()
+    }
+
+    /// Removes members that aren't kept, and networks that nobody is on.
+    async fn clear(&self, survey: &Survey, kept: &BTreeMap<String, Up>) {
+        let stale: Vec<ContainerRow> = survey
+            .containers
+            .iter()
+            .filter(|row| is_member(row) && !kept.contains_key(&row.name))
+            .cloned()
+            .collect();
+        let spare: Vec<_> =
+            survey.networks.iter().filter(|network| network.id != self.network).cloned().collect();
+        let remover = Remover { engine: self.engine, install: install(self.plan), topology: &self.plan.name };
+        let mut left = remover.containers(&stale).await;
+        left.extend(remover.networks(&spare).await);
+        for debt in left {
+            tracing::warn!(object = %debt.object, why = %debt.why, "something stale stays");
+        }
+    }
+
+    /// Makes what isn't there: all stores at once, then the services wave by wave.
+    async fn make_missing(&self, mut done: BTreeMap<String, Up>) -> Result<Vec<Up>, Fault> {
+        let stores = self.plan.stores.iter().map(Member::Store).collect();
+        let services = |wave: &Vec<usize>| -> Vec<Member<'_>> {
+            wave.iter().filter_map(|index| self.plan.services.get(*index)).map(Member::Service).collect()
+        };
+        let waves = std::iter::once(stores).chain(self.plan.waves.iter().map(services));
+        for wave in waves {
+            let missing: Vec<Member<'_>> =
+                wave.into_iter().filter(|member| !done.contains_key(member.container())).collect();
+            for up in self.bring_up_all(&missing).await? {
+                done.insert(up.container.clone(), up);
+            }
+        }
+        Ok(done.into_values().collect())
+    }
+
+    /// Brings up members at once. The first that fails stops the others, and its fault is the one that is told.
+    async fn bring_up_all(&self, members: &[Member<'_>]) -> Result<Vec<Up>, Fault> {
+        let first = Mutex::new(None);
+        let runs = members.iter().map(|member| async {
+            let result = self.bring_up(*member).await;
+            if let Err(fault) = &result {
+                let mut first = first.lock().unwrap_or_else(PoisonError::into_inner);
+                first.get_or_insert_with(|| fault.clone());
+                self.cancel.cancel();
+            }
+            result
+        });
+        let results: Result<Vec<Up>, Fault> = join_all(runs).await.into_iter().collect();
+        let first = first.into_inner().unwrap_or_else(PoisonError::into_inner);
+        first.map_or(results, Err)
+    }
+}

@@ -1,0 +1,254 @@
+//! Brings up one container of a topology.
+
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use bollard::models::ContainerCreateBody;
+use everdict_contracts::{ErrorCode, Fault, StoreKind};
+
+use super::Site;
+use super::body::{self, Common, store_name};
+use crate::engine::{ContainerView, EngineError, EngineErrorKind, RunState};
+use crate::labels;
+use crate::plan::{ReadinessPlan, ServicePlan, StorePlan, StoreReadiness};
+use crate::readiness::{Blame, Probe, Ready, Wait, answers_now, until_ready};
+
+/// How often a start is tried when the port that the daemon picked was taken in the meantime.
+const PORT_TRIES: u32 = 3;
+
+/// Before the next try: the daemon picks another port each time, so this only lets a burst pass.
+const PORT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A store or a service.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Member<'p> {
+    Store(&'p StorePlan),
+    Service(&'p ServicePlan),
+}
+
+/// A member that is up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Up {
+    pub(crate) name: String,
+    pub(crate) container: String,
+    pub(crate) id: String,
+    /// Of a service with a port: its host port.
+    pub(crate) port: Option<u16>,
+}
+
+impl Member<'_> {
+    pub(crate) fn container(&self) -> &str {
+        match self {
+            Self::Store(plan) => &plan.container,
+            Self::Service(plan) => &plan.container,
+        }
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Self::Store(plan) => store_name(plan.kind),
+            Self::Service(plan) => &plan.name,
+        }
+    }
+
+    fn what(&self) -> String {
+        match self {
+            Self::Store(plan) => format!("store {}", store_name(plan.kind)),
+            Self::Service(plan) => format!("service {}", plan.name),
+        }
+    }
+
+    fn path(&self) -> &str {
+        match self {
+            Self::Store(plan) => &plan.path,
+            Self::Service(plan) => &plan.path,
+        }
+    }
+
+    fn port(&self) -> Option<u16> {
+        match self {
+            Self::Store(_) => None,
+            Self::Service(plan) => plan.port,
+        }
+    }
+
+    fn budget(&self) -> ReadinessPlan {
+        match self {
+            Self::Store(plan) => plan.budget,
+            Self::Service(plan) => plan.readiness,
+        }
+    }
+
+    fn blame(&self) -> Blame {
+        match self {
+            Self::Store(_) => Blame::Machine,
+            Self::Service(_) => Blame::Harness,
+        }
+    }
+
+    fn may_finish(&self) -> bool {
+        match self {
+            Self::Store(_) => false,
+            Self::Service(plan) => plan.may_finish,
+        }
+    }
+
+    fn body(&self, common: &Common<'_>) -> ContainerCreateBody {
+        match self {
+            Self::Store(plan) => body::store(common, plan),
+            Self::Service(plan) => body::service(common, plan),
+        }
+    }
+}
+
+impl Site<'_> {
+    /// Creates and starts the member's container and waits until it is ready. A stale one of the same name goes first.
+    pub(crate) async fn bring_up(&self, member: Member<'_>) -> Result<Up, Fault> {
+        self.still_wanted()?;
+        let id = self.create(member).await?;
+        self.still_wanted()?;
+        self.start(&id).await.map_err(|error| {
+            let fault = error.into_fault();
+            Fault::new(fault.code, format!("{} ({}): {}", member.what(), member.path(), fault.message))
+        })?;
+        let view = self.engine.inspect_container(&id).await.map_err(EngineError::into_fault)?;
+        // A container that has ended already has lost its port and its address, and the wait tells why.
+        let probe = match (view.state, self.probe(member, &view)) {
+            (RunState::Running, Some(probe)) => probe,
+            (RunState::Running, None) => return Err(unpublished(member)),
+            _ => Probe::Settled { needed: false },
+        };
+        let what = member.what();
+        let ready = until_ready(&Wait {
+            engine: self.engine,
+            container: &id,
+            what: &what,
+            probe: &probe,
+            blame: member.blame(),
+            may_finish: member.may_finish(),
+            budget: member.budget().timeout,
+            interval: member.budget().interval,
+            cancel: &self.cancel,
+        })
+        .await;
+        match ready {
+            Ok(Ready::Up) => self.note(&format!("{what} is ready")),
+            Ok(Ready::Finished) => self.note(&format!("{what} has finished")),
+            Err(not_ready) => return Err(not_ready.into_fault()),
+        }
+        Ok(up(member, &view))
+    }
+
+    /// Looks whether a running container still does its work, and takes it over if it does.
+    pub(crate) async fn take_over(&self, member: Member<'_>, id: &str) -> Option<Up> {
+        let view = self.engine.inspect_container(id).await.ok()?;
+        if view.state == RunState::Running {
+            let probe = self.probe(member, &view)?;
+            if !answers_now(self.engine, id, &probe).await {
+                return None;
+            }
+        }
+        Some(up(member, &view))
+    }
+
+    async fn create(&self, member: Member<'_>) -> Result<String, Fault> {
+        let common = Common { network: &self.network, labels: &self.plan.labels };
+        let name = member.container();
+        let fault = |error: EngineError| {
+            let fault = error.into_fault();
+            Fault::new(fault.code, format!("{} ({}): {}", member.what(), member.path(), fault.message))
+        };
+        let id = match self.engine.create_container(name, member.body(&common)).await {
+            Err(error) if error.kind == EngineErrorKind::NameTaken => {
+                self.clear_name(name).await?;
+                self.engine.create_container(name, member.body(&common)).await.map_err(fault)?
+            }
+            other => other.map_err(fault)?,
+        };
+        self.created(&id);
+        Ok(id)
+    }
+
+    /// Removes the container that stands in the way of `name`, if it is provably this installation's.
+    pub(crate) async fn clear_name(&self, name: &str) -> Result<(), Fault> {
+        let view = match self.engine.inspect_container(name).await {
+            Err(error) if error.is_not_found() => return Ok(()),
+            other => other.map_err(EngineError::into_fault)?,
+        };
+        if view.labels.get(labels::INSTALL) != self.plan.labels.get(labels::INSTALL) {
+            let text = format!("a container named {name} exists and isn't this runner's: remove or rename it");
+            return Err(Fault::new(ErrorCode::DriverProvisionFailed, text));
+        }
+        self.engine.remove_container(&view.id).await.map_err(EngineError::into_fault)
+    }
+
+    /// Starts a container, again when the port that the daemon picked is gone.
+    pub(crate) async fn start(&self, id: &str) -> Result<(), EngineError> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match self.engine.start_container(id).await {
+                Err(error) if error.kind == EngineErrorKind::PortTaken && tries < PORT_TRIES => {
+                    tokio::time::sleep(PORT_PAUSE).await;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn probe(&self, member: Member<'_>, view: &ContainerView) -> Option<Probe> {
+        match member {
+            Member::Store(plan) => Some(store_probe(plan, self.direct(view))),
+            Member::Service(plan) => match plan.port {
+                Some(port) => {
+                    let address = SocketAddr::new(IpAddr::from([127, 0, 0, 1]), *view.ports.get(&port)?);
+                    Some(Probe::Service { address })
+                }
+                None => Some(Probe::Settled { needed: plan.needed }),
+            },
+        }
+    }
+
+    /// The container's address, if packets get there from here: with an engine in a virtual machine they don't. The
+    /// bridge is on this machine exactly when its gateway's address is.
+    fn direct(&self, view: &ContainerView) -> Option<IpAddr> {
+        let gateway = view.gateways.get(&self.network)?;
+        UdpSocket::bind(SocketAddr::new(*gateway, 0)).ok()?;
+        view.addresses.get(&self.network).copied()
+    }
+}
+
+fn up(member: Member<'_>, view: &ContainerView) -> Up {
+    Up {
+        name: member.name().to_owned(),
+        container: member.container().to_owned(),
+        id: view.id.clone(),
+        port: member.port().and_then(|port| view.ports.get(&port).copied()),
+    }
+}
+
+fn unpublished(member: Member<'_>) -> Fault {
+    let text = format!("{}: the docker daemon didn't publish its port", member.what());
+    Fault::new(ErrorCode::DriverProvisionFailed, text)
+}
+
+fn store_probe(plan: &StorePlan, direct: Option<IpAddr>) -> Probe {
+    let user = plan.env.get("POSTGRES_USER").unwrap_or("postgres");
+    let argv = |words: &[&str]| Probe::Exec { argv: words.iter().map(ToString::to_string).collect() };
+    match (&plan.readiness, direct) {
+        (StoreReadiness::PostgresWire { port }, Some(ip)) => {
+            Probe::Postgres { address: SocketAddr::new(ip, *port), user: user.to_owned() }
+        }
+        (StoreReadiness::RedisPing { port }, Some(ip)) => Probe::Redis { address: SocketAddr::new(ip, *port) },
+        (StoreReadiness::Http { port, path }, Some(ip)) => {
+            Probe::HttpOk { address: SocketAddr::new(ip, *port), path: (*path).to_owned() }
+        }
+        // Over TCP on purpose: the socket answers while a temporary server initialises the data.
+        (StoreReadiness::PostgresWire { .. }, None) => argv(&["pg_isready", "-h", "127.0.0.1", "-U", user]),
+        (StoreReadiness::RedisPing { .. }, None) => argv(&["redis-cli", "ping"]),
+        (StoreReadiness::Http { .. }, None) => match plan.kind {
+            StoreKind::Minio => argv(&["mc", "ready", "local"]),
+            StoreKind::Postgres | StoreKind::Redis => Probe::Settled { needed: false },
+        },
+    }
+}

@@ -1,0 +1,296 @@
+//! The topologies of this process: each is made once, used by many, and taken down by nobody while somebody uses it.
+//!
+//! Absent → deploying → ready (n uses) → draining → absent. Whoever finds a topology absent starts its deployment in a
+//! task of its own; everybody else waits for that one. A failure is told to all who wait, and never kept. Between
+//! processes the locks of [`crate::lock`] stand for the same states.
+
+mod slot;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use everdict_contracts::{ErrorCode, Fault};
+use futures_util::future::{BoxFuture, join_all};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::deploy::{Debt, DebtObject, Remover, install, stand_up, tear_down};
+use crate::engine::{Engine, EngineError};
+use crate::lock::LockFolder;
+use crate::plan::TopologyPlan;
+use crate::runtime::{CaseScope, Progress};
+
+pub(crate) use slot::Ticket;
+pub use slot::Warm;
+use slot::{Deploying, Slot};
+
+/// Waiters that go round more often than this have met a topology that dies as soon as it stands.
+const MAX_ROUNDS: u32 = 5;
+
+/// What is done before the site lock is taken, such as pulling images: a lock must not be held for minutes.
+pub(crate) type Prepare = Box<dyn FnOnce(CancellationToken) -> BoxFuture<'static, Result<(), Fault>> + Send>;
+
+/// See the module.
+pub(crate) struct Pool {
+    engine: Engine,
+    locks: LockFolder,
+    slots: Mutex<HashMap<String, Slot>>,
+    tasks: TaskTracker,
+    debts: Mutex<Vec<Debt>>,
+}
+
+/// What to do next for a case that wants a topology.
+enum Step {
+    Use(Ticket),
+    /// Held while waiting, so that the deployment goes on.
+    Wait(Deploying, Option<Arc<tokio_util::sync::DropGuard>>),
+    WaitForDrain(watch::Receiver<Option<Result<(), Fault>>>),
+}
+
+impl Pool {
+    pub(crate) fn new(engine: Engine, locks: LockFolder) -> Arc<Self> {
+        Arc::new(Self {
+            engine,
+            locks,
+            slots: Mutex::default(),
+            tasks: TaskTracker::new(),
+            debts: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn locks(&self) -> &LockFolder {
+        &self.locks
+    }
+
+    /// Clean-ups and the like that must outlive the call that asked for them.
+    pub(crate) fn tasks(&self) -> &TaskTracker {
+        &self.tasks
+    }
+
+    fn slots(&self) -> MutexGuard<'_, HashMap<String, Slot>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn owe(&self, debts: impl IntoIterator<Item = Debt>) {
+        self.debts.lock().unwrap_or_else(PoisonError::into_inner).extend(debts);
+    }
+
+    /// What could not be removed so far.
+    pub(crate) fn debts(&self) -> Vec<Debt> {
+        self.debts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Gives out a use of the topology, which is made if need be. Cancel safe.
+    pub(crate) async fn ensure(
+        self: &Arc<Self>,
+        plan: &Arc<TopologyPlan>,
+        scope: &CaseScope,
+        prepare: impl Fn() -> Prepare,
+    ) -> Result<Ticket, Fault> {
+        for _ in 0..MAX_ROUNDS {
+            let outcome = match self.step(plan, scope, &prepare)? {
+                Step::Use(ticket) => {
+                    let stands = ticket.warm.stands(&self.engine);
+                    if scope.bounded(stands).await?.map_err(EngineError::into_fault)? {
+                        return Ok(ticket);
+                    }
+                    self.forget(&ticket.warm);
+                    continue;
+                }
+                Step::Wait(mut deploying, interest) => {
+                    let outcome = scope.bounded(outcome(&mut deploying.done)).await?;
+                    if interest.is_none() {
+                        // Everybody else had left before, so it was cancelled under us: start anew.
+                        continue;
+                    }
+                    outcome
+                }
+                Step::WaitForDrain(mut done) => {
+                    // However that ended: the next look tells what there is.
+                    let _ = scope.bounded(outcome(&mut done)).await?;
+                    continue;
+                }
+            };
+            outcome?;
+        }
+        let text = format!("{} doesn't stay up: containers end as soon as all are ready", plan.key);
+        Err(Fault::new(ErrorCode::UpstreamError, text))
+    }
+
+    fn step(
+        self: &Arc<Self>,
+        plan: &Arc<TopologyPlan>,
+        scope: &CaseScope,
+        prepare: &impl Fn() -> Prepare,
+    ) -> Result<Step, Fault> {
+        let mut slots = self.slots();
+        match slots.get(&plan.name) {
+            Some(Slot::Ready(warm)) => {
+                if let Some(ticket) = warm.ticket(&self.locks).map_err(lock_fault)? {
+                    return Ok(Step::Use(ticket));
+                }
+                // Another process is taking it down: the site lock tells when that is over.
+            }
+            Some(Slot::Deploying(deploying)) => {
+                let interest = deploying.interest.upgrade();
+                return Ok(Step::Wait(deploying.clone(), interest));
+            }
+            Some(Slot::Draining(done)) => return Ok(Step::WaitForDrain(done.clone())),
+            None => {}
+        }
+        let (tell, done) = watch::channel(None);
+        let cancel = CancellationToken::new();
+        let interest = Arc::new(cancel.clone().drop_guard());
+        let deploying = Deploying { done, interest: Arc::downgrade(&interest) };
+        slots.insert(plan.name.clone(), Slot::Deploying(deploying.clone()));
+        let (pool, plan, progress) = (Arc::clone(self), Arc::clone(plan), Arc::clone(&scope.progress));
+        let prepared = prepare()(cancel.clone());
+        self.tasks.spawn(async move {
+            let result = pool.deploy(&plan, &cancel, &progress, prepared).await;
+            let result = pool.settle(&plan, result);
+            tell.send_replace(Some(result));
+        });
+        Ok(Step::Wait(deploying, Some(interest)))
+    }
+
+    async fn deploy(
+        &self,
+        plan: &Arc<TopologyPlan>,
+        cancel: &CancellationToken,
+        progress: &Progress,
+        prepared: BoxFuture<'static, Result<(), Fault>>,
+    ) -> Result<Warm, Fault> {
+        let cancelled = || Fault::cancelled("the topology isn't wanted any more");
+        prepared.await?;
+        let site = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Err(cancelled()),
+            site = self.locks.site(&plan.name) => site.map_err(lock_fault)?,
+        };
+        let made = Mutex::new(Vec::new());
+        let result = stand_up(&self.engine, plan, cancel, progress, &made).await;
+        let result = match result {
+            Ok(_) if cancel.is_cancelled() => Err(cancelled()),
+            other => other,
+        };
+        if result.is_err() {
+            let made = made.into_inner().unwrap_or_else(PoisonError::into_inner);
+            self.take_back(plan, &made).await;
+        }
+        drop(site);
+        result.map(|standing| Warm::new(Arc::clone(plan), standing, self.engine.published_host()))
+    }
+
+    /// Removes what a failed deployment has made: everything when nobody uses the topology.
+    async fn take_back(&self, plan: &TopologyPlan, made: &[String]) {
+        if let Ok(Some(_unused)) = self.locks.try_unused(&plan.name) {
+            self.owe(tear_down(&self.engine, install(plan), &plan.name).await);
+            return;
+        }
+        let remover = Remover { engine: &self.engine, install: install(plan), topology: &plan.name };
+        self.owe(remover.container_ids(made).await);
+    }
+
+    fn settle(&self, plan: &TopologyPlan, result: Result<Warm, Fault>) -> Result<(), Fault> {
+        let mut slots = self.slots();
+        match result {
+            Ok(warm) => {
+                slots.insert(plan.name.clone(), Slot::Ready(Arc::new(warm)));
+                Ok(())
+            }
+            Err(fault) => {
+                slots.remove(&plan.name);
+                Err(fault)
+            }
+        }
+    }
+
+    /// Drops a topology from the pool if it is still this very one: a late answer must not hit its successor.
+    fn forget(&self, warm: &Arc<Warm>) {
+        let mut slots = self.slots();
+        if let Some(Slot::Ready(now)) = slots.get(&warm.plan.name)
+            && Arc::ptr_eq(now, warm)
+        {
+            slots.remove(&warm.plan.name);
+        }
+    }
+
+    /// The topologies of this process, with the number of their uses.
+    pub(crate) fn ready(&self) -> Vec<(Arc<Warm>, usize)> {
+        let slots = self.slots();
+        let ready = slots.values().filter_map(|slot| match slot {
+            Slot::Ready(warm) => Some((Arc::clone(warm), warm.uses_now())),
+            _ => None,
+        });
+        ready.collect()
+    }
+
+    /// Takes down every topology that nobody has used for `idle`, and gives out their keys.
+    pub(crate) async fn sweep_idle(&self, idle: Duration) -> Vec<String> {
+        let now = Instant::now();
+        let names: Vec<String> = self.slots().keys().cloned().collect();
+        let drains = names.iter().map(|name| self.drain(name, |warm| {
+            warm.idle_since().is_some_and(|since| now.saturating_duration_since(since) >= idle)
+        }));
+        join_all(drains).await.into_iter().flatten().collect()
+    }
+
+    /// Takes one topology down if it is ready, unused here and everywhere, and `due`. Gives out its key.
+    pub(crate) async fn drain(&self, name: &str, due: impl Fn(&Warm) -> bool) -> Option<String> {
+        let (tell, done) = watch::channel(None);
+        let warm = {
+            let mut slots = self.slots();
+            let warm = match slots.get(name) {
+                Some(Slot::Ready(warm)) if warm.idle_since().is_some() && due(warm) => Arc::clone(warm),
+                _ => return None,
+            };
+            slots.insert(name.to_owned(), Slot::Draining(done));
+            warm
+        };
+        let taken = self.take_down(&warm.plan).await;
+        self.slots().remove(name);
+        tell.send_replace(Some(Ok(())));
+        taken.then(|| warm.plan.key.to_string())
+    }
+
+    /// Takes a topology down unless another process is at it or uses it, which then has to.
+    async fn take_down(&self, plan: &TopologyPlan) -> bool {
+        let Ok(Some(_site)) = self.locks.try_site(&plan.name) else { return false };
+        let Ok(Some(_unused)) = self.locks.try_unused(&plan.name) else { return false };
+        self.owe(tear_down(&self.engine, install(plan), &plan.name).await);
+        true
+    }
+
+    /// Tries again what could not be removed.
+    pub(crate) async fn pay_debts(&self) {
+        let owed = std::mem::take(&mut *self.debts.lock().unwrap_or_else(PoisonError::into_inner));
+        for debt in owed {
+            let still = if debt.object == DebtObject::Everything { self.pay_all(debt).await } else { debt.pay(&self.engine).await };
+            self.owe(still);
+        }
+    }
+
+    /// Takes down a whole topology that is owed, unless it stands again by now.
+    async fn pay_all(&self, debt: Debt) -> Option<Debt> {
+        if self.slots().contains_key(&debt.topology) {
+            return None;
+        }
+        let Ok(Some(_site)) = self.locks.try_site(&debt.topology) else { return Some(debt) };
+        let Ok(Some(_unused)) = self.locks.try_unused(&debt.topology) else { return None };
+        debt.pay(&self.engine).await
+    }
+}
+
+fn lock_fault(error: std::io::Error) -> Fault {
+    Fault::new(ErrorCode::DriverProvisionFailed, "the topology's lock file can't be used").caused_by(error)
+}
+
+/// Waits for the outcome of a task; a task that panicked counts as a failure of ours.
+async fn outcome(done: &mut watch::Receiver<Option<Result<(), Fault>>>) -> Result<(), Fault> {
+    match done.wait_for(Option::is_some).await {
+        Ok(outcome) => outcome.clone().unwrap_or(Ok(())),
+        Err(_) => Err(Fault::internal("the deployment ended without an outcome")),
+    }
+}

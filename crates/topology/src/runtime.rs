@@ -1,0 +1,300 @@
+//! The runtime that a service case runs on, and its implementation over a local Docker daemon.
+
+mod handles;
+mod observe;
+mod options;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use everdict_contracts::{ErrorCode, Fault, RegistryAuth, ServiceHarness};
+use futures_util::future::BoxFuture;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::browser::{BrowserOrder, provision};
+use crate::deploy::Debt;
+use crate::engine::{Engine, EngineError};
+use crate::labels::Owner;
+use crate::lock::LockFolder;
+use crate::plan::{PlanContext, TopologyPlan};
+use crate::pool::{Pool, Prepare};
+use crate::reaper::{self, SweepReport};
+
+pub use handles::{BrowserHandle, TopologyLease};
+pub use observe::{MemberStatus, TopologyStatus};
+pub use options::{IDLE_TTL, RuntimeOptions};
+
+/// Takes a line for the job's log.
+pub type Progress = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// Between two rounds of the sweep. A topology that is idle may stay a minute longer than it has to.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
+
+/// The case on whose behalf something is done.
+#[derive(Clone)]
+pub struct CaseScope {
+    /// The workspace that the job comes from.
+    pub tenant: String,
+    pub run_id: String,
+    /// Unlike the run's id, different each time the job is leased.
+    pub attempt: String,
+    pub progress: Progress,
+    pub cancel: CancellationToken,
+    /// When the case's time is over.
+    pub deadline: Option<Instant>,
+    /// Image by service name, for this dispatch only.
+    pub pins: BTreeMap<String, String>,
+    /// For the registries that the job names.
+    pub credentials: Vec<RegistryAuth>,
+}
+
+impl CaseScope {
+    /// Waits for `future` as long as the case is wanted and has time.
+    ///
+    /// # Errors
+    /// [`ErrorCode::Cancelled`], or [`ErrorCode::UpstreamError`] at the deadline. The future is dropped then.
+    pub async fn bounded<T>(&self, future: impl Future<Output = T>) -> Result<T, Fault> {
+        let deadline = async {
+            match self.deadline {
+                Some(deadline) => sleep_until(deadline).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => Err(Fault::cancelled("the case was cancelled")),
+            value = future => Ok(value),
+            () = deadline => Err(Fault::new(ErrorCode::UpstreamError, "the case's time is over")),
+        }
+    }
+}
+
+/// Where topologies run.
+pub trait TopologyRuntime: Send + Sync {
+    /// Goes into the result as the place of execution.
+    fn id(&self) -> &'static str;
+
+    /// Makes the harness' topology stand, or finds it standing, and counts one use of it.
+    ///
+    /// Cancel safe: a deployment that nobody waits for any more is cancelled and taken back.
+    fn ensure_topology<'a>(
+        &'a self,
+        spec: &'a ServiceHarness,
+        scope: &'a CaseScope,
+    ) -> BoxFuture<'a, Result<TopologyLease, Fault>>;
+
+    /// Starts the case's own browser on the topology's network.
+    ///
+    /// Cancel safe: a browser that nobody waits for any more is removed.
+    fn provision_browser<'a>(
+        &'a self,
+        lease: &'a TopologyLease,
+        scope: &'a CaseScope,
+    ) -> BoxFuture<'a, Result<BrowserHandle, Fault>>;
+
+    /// Finds the DevTools base of a run's browser again, for whoever has lost the handle.
+    fn browser_cdp_base<'a>(&'a self, run_id: &'a str) -> BoxFuture<'a, Option<String>>;
+
+    /// Describes what stands, member by member.
+    fn describe<'a>(&'a self, lease: &'a TopologyLease) -> BoxFuture<'a, TopologyStatus>;
+
+    /// Reads the end of a service's or a store's log; only what was written since a time, in seconds since 1970.
+    fn service_logs<'a>(
+        &'a self,
+        lease: &'a TopologyLease,
+        member: &'a str,
+        since: Option<i64>,
+    ) -> BoxFuture<'a, Option<String>>;
+
+    /// Names the members that aren't well, and why, for a case that ran out of time.
+    fn diagnose<'a>(&'a self, lease: &'a TopologyLease) -> BoxFuture<'a, Option<String>>;
+
+    /// Takes down one topology, by name, unless somebody uses it. Tells whether it is gone.
+    fn teardown<'a>(&'a self, topology: &'a str) -> BoxFuture<'a, bool>;
+
+    /// Takes down what nobody has used for `idle`, and gives out the keys.
+    fn sweep_idle(&self, idle: Duration) -> BoxFuture<'_, Vec<String>>;
+}
+
+/// Topologies on the local Docker daemon.
+pub struct DockerTopologyRuntime {
+    engine: Engine,
+    pool: Arc<Pool>,
+    options: RuntimeOptions,
+    stop: CancellationToken,
+}
+
+impl DockerTopologyRuntime {
+    /// Opens the runtime on a daemon.
+    ///
+    /// # Errors
+    /// When the daemon doesn't answer, or the state folder can't be written.
+    pub async fn open(engine: Engine, options: RuntimeOptions) -> Result<Self, Fault> {
+        let info = engine.info().await.map_err(EngineError::into_fault)?;
+        let locks = LockFolder::open(&options.state_dir, &info.id).map_err(|error| {
+            let text = format!("{} can't be written", options.state_dir.display());
+            Fault::new(ErrorCode::DriverProvisionFailed, text).caused_by(error)
+        })?;
+        let pool = Pool::new(engine.clone(), locks);
+        Ok(Self { engine, pool, options, stop: CancellationToken::new() })
+    }
+
+    /// The daemon.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Who this process is to other processes.
+    pub fn owner(&self) -> &Owner {
+        &self.options.owner
+    }
+
+    /// Removes what dead owners of this installation have left, once now and then every minute, with idle topologies and
+    /// what could not be removed before. Ends with [`DockerTopologyRuntime::shut_down`].
+    pub fn start_sweeping(self: &Arc<Self>) {
+        let runtime = Arc::clone(self);
+        self.pool.tasks().spawn(async move {
+            loop {
+                runtime.sweep().await;
+                tokio::select! {
+                    () = runtime.stop.cancelled() => return,
+                    () = tokio::time::sleep(SWEEP_EVERY) => {}
+                }
+            }
+        });
+    }
+
+    /// One round of the sweep.
+    pub async fn sweep(&self) -> SweepReport {
+        self.pool.pay_debts().await;
+        if let Some(ttl) = self.options.idle_ttl {
+            self.pool.sweep_idle(ttl).await;
+        }
+        reaper::sweep(&self.engine, &self.options.owner, self.pool.locks()).await
+    }
+
+    /// What could not be removed so far.
+    pub fn debts(&self) -> Vec<Debt> {
+        self.pool.debts()
+    }
+
+    /// Takes down all topologies that nobody uses, waits for every clean-up that is under way, and gives out what could
+    /// not be removed.
+    pub async fn shut_down(&self) -> Vec<Debt> {
+        self.stop.cancel();
+        self.settle().await;
+        self.pool.sweep_idle(Duration::ZERO).await;
+        self.pool.debts()
+    }
+
+    /// Waits until no clean-up and no deployment is under way.
+    pub async fn settle(&self) {
+        self.pool.tasks().close();
+        self.pool.tasks().wait().await;
+        self.pool.tasks().reopen();
+    }
+
+    fn plan(&self, spec: &ServiceHarness, scope: &CaseScope) -> Result<TopologyPlan, Fault> {
+        let options = &self.options;
+        TopologyPlan::from_spec(
+            spec,
+            &PlanContext {
+                owner: &options.owner,
+                tenant: &scope.tenant,
+                pins: &scope.pins,
+                store_env: &options.store_env,
+                images: &options.images,
+                policy: &options.policy,
+                digest_key: &options.digest_key,
+                readiness: options.readiness,
+            },
+        )
+    }
+
+    async fn ensure(&self, spec: &ServiceHarness, scope: &CaseScope) -> Result<TopologyLease, Fault> {
+        let plan = Arc::new(self.plan(spec, scope)?);
+        let prepare = || -> Prepare { Box::new(|_cancel| Box::pin(async { Ok(()) })) };
+        let ticket = self.pool.ensure(&plan, scope, prepare).await?;
+        Ok(TopologyLease::new(ticket))
+    }
+
+    async fn browser(&self, lease: &TopologyLease, scope: &CaseScope) -> Result<BrowserHandle, Fault> {
+        let (engine, pool, warm) = (self.engine.clone(), Arc::clone(&self.pool), lease.warm());
+        let cancel = scope.cancel.child_token();
+        let guard = cancel.clone().drop_guard();
+        let (run, attempt, progress) =
+            (scope.run_id.clone(), scope.attempt.clone(), Arc::clone(&scope.progress));
+        // In a task of its own: dropping this future must not leave a container that nobody knows.
+        let task = self.pool.tasks().spawn(async move {
+            let mut debts = Vec::new();
+            let order = BrowserOrder {
+                engine: &engine,
+                plan: &warm.plan,
+                network: &warm.standing.network,
+                run: &run,
+                attempt: &attempt,
+                cancel: &cancel,
+                progress: &progress,
+            };
+            let browser = provision(&order, &mut debts).await;
+            pool.owe(debts);
+            browser.map(|browser| BrowserHandle::new(browser, &warm, engine, pool))
+        });
+        let handle = scope.bounded(task).await?;
+        let _ = guard.disarm();
+        handle.unwrap_or_else(|_| Err(Fault::internal("the browser's task ended without an outcome")))
+    }
+}
+
+impl TopologyRuntime for DockerTopologyRuntime {
+    fn id(&self) -> &'static str {
+        "docker"
+    }
+
+    fn ensure_topology<'a>(
+        &'a self,
+        spec: &'a ServiceHarness,
+        scope: &'a CaseScope,
+    ) -> BoxFuture<'a, Result<TopologyLease, Fault>> {
+        Box::pin(self.ensure(spec, scope))
+    }
+
+    fn provision_browser<'a>(
+        &'a self,
+        lease: &'a TopologyLease,
+        scope: &'a CaseScope,
+    ) -> BoxFuture<'a, Result<BrowserHandle, Fault>> {
+        Box::pin(self.browser(lease, scope))
+    }
+
+    fn browser_cdp_base<'a>(&'a self, run_id: &'a str) -> BoxFuture<'a, Option<String>> {
+        Box::pin(observe::browser_cdp_base(&self.engine, &self.options.owner.install, run_id))
+    }
+
+    fn describe<'a>(&'a self, lease: &'a TopologyLease) -> BoxFuture<'a, TopologyStatus> {
+        Box::pin(observe::describe(&self.engine, lease))
+    }
+
+    fn service_logs<'a>(
+        &'a self,
+        lease: &'a TopologyLease,
+        member: &'a str,
+        since: Option<i64>,
+    ) -> BoxFuture<'a, Option<String>> {
+        Box::pin(observe::logs(&self.engine, lease, member, since))
+    }
+
+    fn diagnose<'a>(&'a self, lease: &'a TopologyLease) -> BoxFuture<'a, Option<String>> {
+        Box::pin(observe::diagnose(&self.engine, lease))
+    }
+
+    fn teardown<'a>(&'a self, topology: &'a str) -> BoxFuture<'a, bool> {
+        Box::pin(async move { self.pool.drain(topology, |_| true).await.is_some() })
+    }
+
+    fn sweep_idle(&self, idle: Duration) -> BoxFuture<'_, Vec<String>> {
+        Box::pin(self.pool.sweep_idle(idle))
+    }
+}

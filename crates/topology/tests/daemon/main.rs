@@ -1,0 +1,6 @@
+//! What the runtime promises, shown on a real daemon. Without one each test is listed as skipped.
+
+mod world;
+
+mod browser;
+mod deploy;

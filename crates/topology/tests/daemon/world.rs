@@ -1,0 +1,204 @@
+//! A runtime of its own installation id, and a daemon that is left as it was found.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::io::Write as _;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use bollard::query_parameters::ListVolumesOptions;
+use everdict_contracts::{ServiceHarness, decode};
+use everdict_topology::digest::DigestKey;
+use everdict_topology::engine::Engine;
+use everdict_topology::labels::{INSTALL, Owner};
+use everdict_topology::plan::ReadinessPlan;
+use everdict_topology::process::this_owner;
+use everdict_topology::runtime::{CaseScope, DockerTopologyRuntime, RuntimeOptions};
+use everdict_topology::stores::StockImages;
+use futures_util::FutureExt as _;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+/// The images that stand in for the default ones, and must be there.
+pub const FRONT_DOOR: &str = "topo/frontdoor:fixture";
+const POSTGRES: &str = "postgres:16-alpine";
+const REDIS: &str = "redis:7-alpine";
+const MINIO: &str = "minio/minio:latest";
+const BROWSER: &str = "chromedp/headless-shell:latest";
+
+/// One test's installation.
+pub struct World {
+    pub engine: Engine,
+    pub docker: bollard::Docker,
+    pub state: tempfile::TempDir,
+    pub install: String,
+    pub lines: Arc<Mutex<Vec<String>>>,
+    key: [u8; 32],
+}
+
+/// Runs a test in a world of its own and removes what it made, also when it fails.
+pub async fn in_world<F: Future<Output = ()>>(test: &str, body: impl FnOnce(Arc<World>) -> F) {
+    let Some(world) = World::open(test).await else { return };
+    let world = Arc::new(world);
+    let result = AssertUnwindSafe(body(Arc::clone(&world))).catch_unwind().await;
+    world.remove_all().await;
+    if let Err(panic) = result {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+impl World {
+    async fn open(test: &str) -> Option<Self> {
+        let address = "unix:///var/run/docker.sock";
+        let engine = match Engine::connect(address).await {
+            Ok(engine) => engine,
+            Err(error) => {
+                skip(test, &error.to_string());
+                return None;
+            }
+        };
+        let docker = bollard::Docker::connect_with_unix(address, 60, bollard::API_DEFAULT_VERSION).unwrap();
+        let docker = docker.negotiate_version().await.unwrap();
+        for image in [FRONT_DOOR, POSTGRES, REDIS, MINIO, BROWSER] {
+            if docker.inspect_image(image).await.is_err() {
+                skip(test, &format!("image {image} isn't there"));
+                return None;
+            }
+        }
+        let install = format!("test-{test}-{}-{}", std::process::id(), nanos());
+        let state = tempfile::tempdir().unwrap();
+        let bytes = install.bytes().cycle().take(32).collect::<Vec<u8>>();
+        let key = bytes.try_into().unwrap();
+        Some(Self { engine, docker, state, install, lines: Arc::default(), key })
+    }
+
+    /// A runtime of this installation, as another process would have it when `owner` is another one.
+    pub async fn runtime_of(&self, owner: Owner) -> Arc<DockerTopologyRuntime> {
+        let mut options = RuntimeOptions::new(self.state.path(), owner, DigestKey::new(self.key));
+        options.images = StockImages {
+            postgres: POSTGRES.to_owned(),
+            redis: REDIS.to_owned(),
+            minio: MINIO.to_owned(),
+            browser: BROWSER.to_owned(),
+        };
+        options.readiness = ReadinessPlan { timeout: Duration::from_secs(60), interval: Duration::from_secs(1) };
+        Arc::new(DockerTopologyRuntime::open(self.engine.clone(), options).await.unwrap())
+    }
+
+    pub async fn runtime(&self) -> Arc<DockerTopologyRuntime> {
+        self.runtime_of(this_owner(self.install.clone(), "runner")).await
+    }
+
+    pub fn scope(&self, run: &str) -> CaseScope {
+        let lines = Arc::clone(&self.lines);
+        CaseScope {
+            tenant: "acme".to_owned(),
+            run_id: run.to_owned(),
+            attempt: format!("{run}.1"),
+            progress: Arc::new(move |line: &str| lines.lock().unwrap().push(line.to_owned())),
+            cancel: CancellationToken::new(),
+            deadline: None,
+            pins: BTreeMap::new(),
+            credentials: Vec::new(),
+        }
+    }
+
+    pub fn label(&self) -> String {
+        format!("{INSTALL}={}", self.install)
+    }
+
+    /// Names of all containers, networks and volumes of this installation.
+    pub async fn ours(&self) -> Vec<String> {
+        let label = [self.label()];
+        let mut names: Vec<String> = Vec::new();
+        names.extend(self.engine.list_containers(&label).await.unwrap().into_iter().map(|row| row.name));
+        names.extend(self.engine.list_networks(&label).await.unwrap().into_iter().map(|row| row.name));
+        names.extend(self.engine.list_volumes(&label).await.unwrap().into_iter().map(|row| row.name));
+        names
+    }
+
+    /// Id and image of each container of this installation, by name.
+    pub async fn container_ids(&self) -> BTreeMap<String, String> {
+        let rows = self.engine.list_containers(&[self.label()]).await.unwrap();
+        rows.into_iter().map(|row| (row.name, row.id)).collect()
+    }
+
+    /// The anonymous volumes of this installation's containers.
+    pub async fn mounted_volumes(&self) -> Vec<String> {
+        let mut volumes = Vec::new();
+        for id in self.container_ids().await.values() {
+            let view = self.docker.inspect_container(id, None).await.unwrap();
+            volumes.extend(view.mounts.unwrap_or_default().into_iter().filter_map(|mount| mount.name));
+        }
+        volumes
+    }
+
+    pub async fn volume_names(&self) -> Vec<String> {
+        let list = self.docker.list_volumes(None::<ListVolumesOptions>).await.unwrap();
+        list.volumes.unwrap_or_default().into_iter().map(|volume| volume.name).collect()
+    }
+
+    async fn remove_all(&self) {
+        let label = [self.label()];
+        for row in self.engine.list_containers(&label).await.unwrap_or_default() {
+            let _ = self.engine.remove_container(&row.id).await;
+        }
+        for row in self.engine.list_networks(&label).await.unwrap_or_default() {
+            let _ = self.engine.remove_network(&row.id).await;
+        }
+        for row in self.engine.list_volumes(&label).await.unwrap_or_default() {
+            let _ = self.engine.remove_volume(&row.name).await;
+        }
+    }
+}
+
+/// A harness with one front door, and what `change` makes of it.
+pub fn harness(change: impl FnOnce(&mut Value)) -> ServiceHarness {
+    let mut spec = json!({
+        "id": "shop",
+        "version": "1.0.0",
+        "services": [{"name": "web", "image": FRONT_DOOR, "port": 8080}],
+        "frontDoor": {"service": "web", "submit": "POST /runs"},
+        "traceSource": {"kind": "otel", "endpoint": "http://127.0.0.1:1"}
+    });
+    change(&mut spec);
+    decode::<ServiceHarness>(spec).unwrap()
+}
+
+/// The same with PostgreSQL, Redis and a browser.
+pub fn full_harness() -> ServiceHarness {
+    harness(|spec| {
+        spec["dependencies"] = json!([
+            {"store": "postgres", "role": "db", "isolateBy": "schema"},
+            {"store": "redis", "role": "cache", "isolateBy": "key-prefix"}
+        ]);
+        spec["target"] = json!({"kind": "browser", "engine": "chromium"});
+    })
+}
+
+/// Looks until `condition` holds.
+pub async fn eventually<F: Future<Output = bool>>(what: &str, limit: Duration, condition: impl Fn() -> F) {
+    let end = Instant::now() + limit;
+    while !condition().await {
+        assert!(Instant::now() < end, "{what}: not within {limit:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+fn nanos() -> u128 {
+    std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos()
+}
+
+/// Reports a test that cannot run here.
+fn skip(test: &str, why: &str) {
+    let line = format!("SKIPPED {test}: {why}\n");
+    eprint!("{line}");
+    #[expect(clippy::disallowed_methods, reason = "the test runner hands the path over in the environment")]
+    let path = std::env::var_os("EVERDICT_SKIP_LOG");
+    if let Some(path) = path
+        && let Ok(mut file) = std::fs::OpenOptions::new().append(true).create(true).open(path)
+    {
+        let _ = file.write_all(line.as_bytes());
+    }
+}
