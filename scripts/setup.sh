@@ -43,6 +43,14 @@ debian_packages() {
         want dbus "a private session bus for the desktop test"
         want openbox "a window manager for the desktop test"
         want wmctrl "closes windows the way a person does, in the desktop test"
+        want gnome-keyring "a real Secret Service for the keyring tests"
+        want chromium-headless-shell "a real browser for the browser tests"
+        want fonts-dejavu-core "letters for that browser"
+        want curl "asks the Docker daemon whether it is there"
+        have dockerd || want docker.io "a real Docker daemon for the topology tests"
+        have dockerd || want iptables "the daemon's port rules"
+        want mmdebstrap "unpacks Debian packages into stand-in images"
+        want zstd "keeps those images for the next run"
     fi
 }
 

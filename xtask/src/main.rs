@@ -1,6 +1,7 @@
 //! The project's own tools, run as `cargo xtask <command>`.
 //!
 //! - `lint`: the dependency direction between crates and the size budget of source files;
+//! - `images`: stand-ins for the default container images, from Debian packages, where no registry is reached;
 //! - `bench lease`: hub and runner on loopback, measured, as one JSON document.
 //!
 //! It measures and checks; it changes nothing in the tree.
@@ -10,6 +11,7 @@
 )]
 
 mod bench;
+mod images;
 mod lint;
 
 use std::process::ExitCode;
@@ -30,6 +32,12 @@ struct Cli {
 enum Command {
     /// Check the dependency direction between crates and the size budget of source files
     Lint,
+    /// Build the default container images from Debian packages, where no registry can be reached
+    Images {
+        /// Passed on: [--force] [--list] [--cache DIR] [all | IMAGE[,IMAGE...]]
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Measure; prints one JSON document on stdout
     Bench {
         #[command(subcommand)]
@@ -40,6 +48,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Lint => lint::run(),
+        Command::Images { arguments } => images::run(&arguments),
         Command::Bench { what } => bench::run(what),
     };
     match result {
