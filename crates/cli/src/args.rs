@@ -72,7 +72,7 @@ pub(crate) struct HubArgs {
     /// Folder of the database [default: in the data folder]
     #[arg(long, value_name = "DIR", global = true)]
     pub(crate) data_dir: Option<PathBuf>,
-    /// How long a lease lives without a heartbeat, in milliseconds [default: 120000]
+    /// How long a lease lives without a heartbeat, in milliseconds [default: 45000]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(100..))]
     pub(crate) lease_ttl_ms: Option<u64>,
     #[command(subcommand)]
