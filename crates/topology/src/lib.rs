@@ -20,3 +20,6 @@ pub mod readiness;
 pub mod reaper;
 pub mod runtime;
 pub mod stores;
+pub mod watchdog;
+
+pub use deploy::{Debt, DebtObject, Origin};
