@@ -2,6 +2,7 @@
 
 mod console;
 mod flights;
+mod read;
 mod recording;
 
 use std::sync::Arc;
@@ -77,7 +78,7 @@ impl Recorder {
         let mut socket = Socket::connect(endpoint, &version.web_socket_debugger_url).await?;
         let console = Arc::new(ConsoleTail::default());
         let mut recording = Recording::new(sink, Arc::clone(&console), options);
-        send_all(&mut socket, recording.begin()).await?;
+        send_all(&mut socket, &recording.begin()).await?;
         let (stop, stopped) = oneshot::channel();
         let (ready, is_ready) = oneshot::channel();
         let mut task = JoinSet::new();
@@ -106,8 +107,8 @@ impl Recorder {
     }
 }
 
-async fn send_all(socket: &mut Socket, commands: Vec<Command>) -> Result<(), CdpError> {
-    for command in &commands {
+async fn send_all(socket: &mut Socket, commands: &[Command]) -> Result<(), CdpError> {
+    for command in commands {
         socket.send(command).await?;
     }
     Ok(())
@@ -134,7 +135,7 @@ async fn run(
                 }
             },
         };
-        if let Err(error) = send_all(&mut socket, commands).await {
+        if let Err(error) = send_all(&mut socket, &commands).await {
             tracing::debug!(%error, "the browser went away under the recorder");
             break;
         }

@@ -120,11 +120,11 @@ async fn take(endpoint: &CdpEndpoint, limits: &SnapshotLimits, end: Instant) -> 
                 ));
             }
         }
-        Err(error) => missing.push(part_missing(endpoint, "the DOM", error).await?),
+        Err(error) => missing.push(part_missing(endpoint, "the DOM", &error).await?),
     }
     match picture(&mut page, limits.screenshot_bytes, part(1)).await {
         Ok(picture) => snapshot.screenshot = Some(picture),
-        Err(error) => missing.push(part_missing(endpoint, "the picture", error).await?),
+        Err(error) => missing.push(part_missing(endpoint, "the picture", &error).await?),
     }
     Ok(Capture { snapshot, missing })
 }
@@ -150,7 +150,7 @@ fn without_page(stuck: Option<Target>) -> Capture {
 }
 
 /// Words a missing part, unless the whole browser is gone.
-async fn part_missing(endpoint: &CdpEndpoint, part: &str, error: CdpError) -> Result<String, CdpError> {
+async fn part_missing(endpoint: &CdpEndpoint, part: &str, error: &CdpError) -> Result<String, CdpError> {
     if matches!(
         error,
         CdpError::Broken(_) | CdpError::Closed | CdpError::TimedOut { .. }

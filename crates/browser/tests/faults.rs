@@ -1,4 +1,5 @@
 //! The client against browsers that misbehave; none of them is real.
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use std::sync::Arc;
 use std::time::Duration;
