@@ -7,6 +7,7 @@
 mod browser;
 mod deploy;
 pub mod digest;
+pub mod discovery;
 pub mod engine;
 mod env;
 pub mod images;
