@@ -31,8 +31,8 @@ pub(crate) fn route(
     let personal = || Owner::Personal(submitter.clone());
     let shared = || Owner::Workspace(workspace.clone());
     match target {
-        RuntimeTarget::Personal => pool(roster, personal(), "self", needs),
-        RuntimeTarget::Workspace => pool(roster, shared(), "self:ws", needs),
+        RuntimeTarget::Personal => pool(roster, &personal(), "self", needs),
+        RuntimeTarget::Workspace => pool(roster, &shared(), "self:ws", needs),
         RuntimeTarget::PersonalRunner(id) => pinned(roster, personal(), id, job),
         RuntimeTarget::WorkspaceRunner(id) => pinned(roster, shared(), id, job),
         RuntimeTarget::Other(name) => {
@@ -43,10 +43,10 @@ pub(crate) fn route(
     }
 }
 
-fn pool(roster: &Roster, owner: Owner, name: &str, needs: CapSet) -> Result<Route, Fault> {
-    let all = roster.candidates(&owner);
+fn pool(roster: &Roster, owner: &Owner, name: &str, needs: CapSet) -> Result<Route, Fault> {
+    let all = roster.candidates(owner);
     if all.is_empty() {
-        let text = match &owner {
+        let text = match owner {
             Owner::Personal(_) => "you have no runner yet: pair one first",
             Owner::Workspace(_) => "this workspace shares no runner yet: pair one for it first",
         };
@@ -72,7 +72,7 @@ fn pool(roster: &Roster, owner: Owner, name: &str, needs: CapSet) -> Result<Rout
     }
     let note = (!capable.iter().any(|one| one.online)).then(|| offline_pool(name, &capable));
     Ok(Route {
-        key: QueueKey::pool(&owner),
+        key: QueueKey::pool(owner),
         note,
     })
 }
