@@ -85,11 +85,7 @@ async fn work(
     let snapshot = seeded.snapshot(sandbox, recorder).await?;
     if plan.gradebook.needs_compute() {
         let events = recorder.copy();
-        let input = GradeInput {
-            case,
-            trace: &events,
-            snapshot: &snapshot,
-        };
+        let input = GradeInput::new(case, &events, &snapshot);
         let compute = GraderCompute::new(sandbox, job);
         plan.gradebook
             .grade_compute(input, &compute, grading::budget(plan.timeout))
@@ -167,11 +163,7 @@ async fn observe(
 ) {
     match collected {
         Collected::Sealed => {
-            let input = GradeInput {
-                case,
-                trace,
-                snapshot,
-            };
+            let input = GradeInput::new(case, trace, snapshot);
             plan.gradebook
                 .grade_observations(input, grading::budget(plan.timeout))
                 .await;

@@ -3,7 +3,9 @@
 mod answer;
 mod command;
 mod observed;
+mod page;
 mod script_score;
+mod store_state;
 mod unsupported;
 
 use everdict_contracts::{EvalCase, Fault, GraderSpec, MeasuredScore, Score};
@@ -46,6 +48,9 @@ pub(crate) fn build(
         "latency" => Box::new(observed::Observed::Latency),
         "answer-match" => Box::new(answer::AnswerMatch::new(config, case)?),
         "text-metric" => Box::new(answer::TextMetric::new(config)?),
+        "dom-contains" => Box::new(page::PageGrader::dom_contains(config)?),
+        "url-matches" => Box::new(page::PageGrader::url_matches(config)?),
+        "store-state" => Box::new(store_state::StoreState::new(config, case)?),
         id => match unsupported::Unsupported::new(id, config)? {
             Some(grader) => Box::new(grader),
             None => return Ok(None),

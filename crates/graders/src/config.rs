@@ -21,6 +21,11 @@ impl<'a> Config<'a> {
         }
     }
 
+    /// Where the config stands in the job.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
     fn get(&self, key: &str) -> Option<&'a Value> {
         self.map.and_then(|map| map.get(key))
     }
@@ -70,6 +75,11 @@ impl<'a> Config<'a> {
     /// A regular expression; `None` when the key is absent.
     pub(crate) fn pattern(&self, key: &str) -> Result<Option<Regex>, Fault> {
         self.text(key)?.map(|text| self.compile(key, text)).transpose()
+    }
+
+    /// A regular expression, with one that stands in where the key is absent.
+    pub(crate) fn pattern_or(&self, key: &str, default: &str) -> Result<Regex, Fault> {
+        self.compile(key, self.text(key)?.unwrap_or(default))
     }
 
     /// A regular expression whose first group holds the value.

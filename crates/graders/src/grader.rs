@@ -4,9 +4,10 @@ use everdict_contracts::{EnvSnapshot, EvalCase, Fault, Score, TraceEvent};
 use futures_util::future::BoxFuture;
 
 use crate::compute::Compute;
+use crate::state::{StateQuery, StateReader};
 
 /// The finished work, as every grader sees it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct GradeInput<'a> {
     /// The case that was run.
     pub case: &'a EvalCase,
@@ -14,6 +15,27 @@ pub struct GradeInput<'a> {
     pub trace: &'a [TraceEvent],
     /// The environment after the agent stopped and before any grader ran.
     pub snapshot: &'a EnvSnapshot,
+    /// The stores of the case's topology, where it has one that still stands.
+    pub state: Option<&'a dyn StateReader>,
+}
+
+impl<'a> GradeInput<'a> {
+    /// The input of a case without stores.
+    pub fn new(case: &'a EvalCase, trace: &'a [TraceEvent], snapshot: &'a EnvSnapshot) -> Self {
+        Self {
+            case,
+            trace,
+            snapshot,
+            state: None,
+        }
+    }
+
+    /// Lets graders ask the stores.
+    #[must_use]
+    pub fn with_state(mut self, stores: &'a dyn StateReader) -> Self {
+        self.state = Some(stores);
+        self
+    }
 }
 
 /// What has to be there before a grader can run; it decides the phase.
@@ -34,6 +56,9 @@ pub enum GradeError {
     /// The sandbox answered with a fault.
     #[error("run the grader's command")]
     Compute(#[from] Fault),
+    /// A store answered with a fault.
+    #[error("ask the store")]
+    State(#[source] Fault),
 }
 
 /// One way to judge a case.
@@ -46,6 +71,11 @@ pub trait Grader: Send + Sync {
 
     /// The phase it runs in.
     fn needs(&self) -> Needs;
+
+    /// What it will ask a store, so that a question that no store can answer is refused before the agent runs.
+    fn state_query(&self) -> Option<StateQuery<'_>> {
+        None
+    }
 
     /// Judges. Cancel safe: dropping the future stops what it started.
     ///

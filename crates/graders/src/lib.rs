@@ -3,7 +3,7 @@
 //! What it is for: turning a case's `graders` list into [`PlannedGrader`]s ([`plan`]), and running them in the two
 //! phases a case has (with the sandbox, after the sandbox) through a [`Gradebook`] that keeps the declared order.
 //!
-//! What it refuses: spawning processes (a [`Compute`] does that), and inventing a value. A grader that could not
+//! What it refuses: spawning processes (a [`Compute`] does that), talking to stores (a [`StateReader`] does), and inventing a value. A grader that could not
 //! measure answers `unmeasured` with a reason; it never answers zero.
 //!
 //! Invariants:
@@ -19,9 +19,11 @@ mod gradebook;
 mod grader;
 mod plan;
 mod reserved;
+mod state;
 mod text;
 
 pub use compute::{Compute, ComputeExec, ComputeOutput};
 pub use gradebook::Gradebook;
 pub use grader::{GradeError, GradeInput, Grader, Needs};
 pub use plan::{PlannedGrader, plan};
+pub use state::{StateQuery, StateReader};

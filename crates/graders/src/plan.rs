@@ -7,6 +7,7 @@ use everdict_contracts::{EvalCase, Fault, GraderSpec, Score, UnmeasuredReason};
 use crate::builtin;
 use crate::config::Config;
 use crate::grader::{Grader, Needs};
+use crate::state::StateQuery;
 
 /// A grader with its config checked and its patterns compiled.
 pub struct PlannedGrader {
@@ -23,6 +24,11 @@ impl PlannedGrader {
     /// The phase it runs in.
     pub fn needs(&self) -> Needs {
         self.grader.needs()
+    }
+
+    /// What it will ask a store.
+    pub fn state_query(&self) -> Option<StateQuery<'_>> {
+        self.grader.state_query()
     }
 
     pub(crate) fn grader(&self) -> &dyn Grader {

@@ -33,15 +33,8 @@ async fn observe(graders: Value, trace: &[TraceEvent]) -> Vec<Value> {
     let case = case(graders);
     let snapshot = EnvSnapshot::prompt("");
     let mut book = Gradebook::new(plan(&case).unwrap());
-    book.grade_observations(
-        GradeInput {
-            case: &case,
-            trace,
-            snapshot: &snapshot,
-        },
-        BUDGET,
-    )
-    .await;
+    book.grade_observations(GradeInput::new(&case, trace, &snapshot), BUDGET)
+        .await;
     json_scores(book)
 }
 
@@ -49,16 +42,8 @@ async fn compute(graders: Value, compute: &dyn Compute, budget: Duration) -> Vec
     let case = case(graders);
     let snapshot = EnvSnapshot::prompt("");
     let mut book = Gradebook::new(plan(&case).unwrap());
-    book.grade_compute(
-        GradeInput {
-            case: &case,
-            trace: &[],
-            snapshot: &snapshot,
-        },
-        compute,
-        budget,
-    )
-    .await;
+    book.grade_compute(GradeInput::new(&case, &[], &snapshot), compute, budget)
+        .await;
     json_scores(book)
 }
 
@@ -390,15 +375,7 @@ async fn a_metric_of_another_grader_can_not_be_forged() {
 
 #[tokio::test]
 async fn known_graders_that_are_missing_here_say_what_is_missing() {
-    let ids = [
-        "script",
-        "reward-file",
-        "swe-bench",
-        "dom-contains",
-        "url-matches",
-        "store-state",
-        "judge",
-    ];
+    let ids = ["script", "reward-file", "swe-bench", "judge"];
     for id in ids {
         let case = case(json!([{ "id": id }]));
         let planned = plan(&case).unwrap();
@@ -425,11 +402,7 @@ async fn scores_come_in_the_order_of_the_graders() {
     let case =
         case(json!([{ "id": "steps" }, { "id": "tests-pass" }, { "id": "cost" }, { "id": "command" }]));
     let snapshot = EnvSnapshot::prompt("");
-    let input = GradeInput {
-        case: &case,
-        trace: &[],
-        snapshot: &snapshot,
-    };
+    let input = GradeInput::new(&case, &[], &snapshot);
     let mut book = Gradebook::new(plan(&case).unwrap());
     assert!(book.needs_compute());
     book.grade_compute(input, &Shell::default(), BUDGET).await;

@@ -27,21 +27,6 @@ impl Unsupported {
                 "a private folder for the verifier's files",
             ),
             "swe-bench" => ("resolved", Needs::Compute, "the test-patch verifier"),
-            "dom-contains" => (
-                "dom_contains",
-                Needs::Observation,
-                "a browser to take a page snapshot",
-            ),
-            "url-matches" => (
-                "url_matches",
-                Needs::Observation,
-                "a browser to take a page snapshot",
-            ),
-            "store-state" => (
-                "store-state",
-                Needs::Observation,
-                "a topology with a store to query",
-            ),
             "judge" => ("judge", Needs::Observation, "a model judge"),
             _ => return Ok(None),
         };
