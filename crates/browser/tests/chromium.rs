@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use everdict_browser::{
-    Cookie, Recorder, RecorderOptions, SnapshotLimits, StorageState, ensure_live_page, live_page,
+    Cookie, Page, Recorder, RecorderOptions, SnapshotLimits, StorageState, ensure_live_page, live_page,
     read_cookies, seed_cookies, snapshot,
 };
 use everdict_contracts::{ErrorCode, FailureClass, SecretText};
@@ -23,16 +23,16 @@ pub async fn open(browser: &Chromium, url: &str) -> String {
     let target = browser.endpoint.new_page(url).await.unwrap();
     let end = Instant::now() + SOON;
     loop {
-        let mut page = everdict_browser::Page::connect(&browser.endpoint, &target)
-            .await
-            .unwrap();
-        let expression =
-            json!({ "expression": "document.readyState + ' ' + location.href", "returnByValue": true });
-        let answer = page.call("Runtime.evaluate", expression, SOON).await.unwrap();
-        if answer.pointer("/result/value") == Some(&json!(format!("complete {url}"))) {
-            return target.id;
+        // On a machine under load a page that loads may be slower than the probe of a closed one.
+        if let Ok(mut page) = Page::connect(&browser.endpoint, &target).await {
+            let expression =
+                json!({ "expression": "document.readyState + ' ' + location.href", "returnByValue": true });
+            let answer = page.call("Runtime.evaluate", expression, SOON).await.unwrap();
+            if answer.pointer("/result/value") == Some(&json!(format!("complete {url}"))) {
+                return target.id;
+            }
         }
-        assert!(Instant::now() < end, "{url} never loaded: {answer}");
+        assert!(Instant::now() < end, "{url} never loaded");
         sleep(Duration::from_millis(20)).await;
     }
 }
@@ -150,13 +150,11 @@ async fn closed_tab_is_not_chosen() {
         let closed = open(&browser, &site.url("/huge")).await;
         browser.endpoint.close(&closed).await.unwrap();
         let mut page = live_page(&browser.endpoint).await.unwrap();
-        // Whatever is chosen answers; the closed one may still have answered while it was on its way out.
-        if page.target().id != closed {
-            assert_eq!(page.target().url, site.url("/plain"));
-            page.call("Runtime.evaluate", json!({ "expression": "1" }), SOON)
-                .await
-                .unwrap();
-        }
+        assert_ne!(page.target().id, closed);
+        assert_eq!(page.target().url, site.url("/plain"));
+        page.call("Runtime.evaluate", json!({ "expression": "1" }), SOON)
+            .await
+            .unwrap();
     }
 }
 
