@@ -1,0 +1,8 @@
+//! What seeds, reads and drops do to real stores, and what images and discovery find on a real daemon. Without one each
+//! test is listed as skipped.
+
+mod images;
+mod minio;
+mod postgres;
+mod redis;
+mod world;
