@@ -285,7 +285,7 @@ pub async fn discover(world: &(dyn Surroundings + Sync)) -> Discovery {
         if candidate.state != CandidateState::Untried {
             continue;
         }
-        match probe(&candidate.address).await {
+        match probe(&candidate.address, PROBE_LIMIT).await {
             Ok((found, daemon)) => {
                 candidate.state = CandidateState::Taken(Box::new(daemon));
                 engine = Some(found);
@@ -298,21 +298,19 @@ pub async fn discover(world: &(dyn Surroundings + Sync)) -> Discovery {
 }
 
 /// Connects to an address and asks who is there.
-async fn probe(address: &str) -> Result<(Engine, DaemonInfo), CandidateState> {
+async fn probe(address: &str, limit: Duration) -> Result<(Engine, DaemonInfo), CandidateState> {
     let asked = async {
         knock(address).await?;
         let engine = Engine::connect(address).await.map_err(|error| error.text)?;
         let daemon = engine.info().await.map_err(|error| error.text)?;
         Ok::<_, String>((engine, daemon))
     };
-    let answer = tokio::time::timeout(PROBE_LIMIT, asked)
-        .await
-        .unwrap_or_else(|_| {
-            Err(format!(
-                "takes connections, but doesn't answer within {} s",
-                PROBE_LIMIT.as_secs()
-            ))
-        });
+    let answer = tokio::time::timeout(limit, asked).await.unwrap_or_else(|_| {
+        Err(format!(
+            "takes connections, but doesn't answer within {} s",
+            limit.as_secs_f64()
+        ))
+    });
     match answer {
         Err(why) => Err(CandidateState::Dead(why)),
         Ok((_, daemon)) if daemon.os_type == "windows" => Err(CandidateState::Unusable(

@@ -7,7 +7,6 @@ use bollard::models::CreateImageInfo;
 
 /// Pause between two lines: a job's log is read by people, and kept.
 const LINE_EVERY: Duration = Duration::from_secs(1);
-const MB: f64 = 1_000_000.0;
 
 /// What is known of one layer, in bytes.
 #[derive(Debug, Clone, Copy, Default)]
@@ -93,14 +92,14 @@ impl PullProgress {
         if total == 0 {
             return format!("pulling {}: {layers}", self.image);
         }
-        #[expect(clippy::cast_precision_loss, reason = "megabytes for people")]
-        let (now, all) = (current as f64 / MB, total as f64 / MB);
-        format!(
-            "pulling {}: {} % ({now:.1} of {all:.1} MB), {layers}",
-            self.image,
-            current * 100 / total
-        )
+        let share = current * 100 / total;
+        let (now, all) = (megabytes(current), megabytes(total));
+        format!("pulling {}: {share} % ({now} of {all} MB), {layers}", self.image)
     }
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{}.{}", bytes / 1_000_000, bytes % 1_000_000 / 100_000)
 }
 
 #[cfg(test)]

@@ -104,7 +104,7 @@ fn container(service: &TopologyService, path: &str, policy: &PlanPolicy) -> Resu
         return Err(refuse(&format!("{path}.image"), error));
     }
     if let Some(port) = service.port
-        && u16::try_from(port).map_or(true, |port| port == 0)
+        && !u16::try_from(port).is_ok_and(|port| port > 0)
     {
         return Err(refuse(
             &format!("{path}.port"),

@@ -1,8 +1,11 @@
 //! Commands in store containers, and what their ends mean.
 
+use std::time::Duration;
+
 use everdict_contracts::{ErrorCode, Fault, StoreKind};
 
 use super::{MINIO_SECRET, PASSWORD, USER, kind_name};
+use crate::engine::{ExecInput, ExecOutcome, ExecRequest};
 
 /// The most of an error output that goes into a message: the first lines say what is wrong.
 const SHOWN_CHARS: usize = 1500;
@@ -65,20 +68,30 @@ impl StoreExec {
         self
     }
 
+    /// Returns the call that runs the command; `limit` is for all of it.
+    pub fn request(&self, limit: Duration) -> ExecRequest {
+        let mut request = ExecRequest::new(self.argv.clone(), limit);
+        request.env.clone_from(&self.env);
+        if !self.stdin.is_empty() {
+            request.input = ExecInput::Bytes(self.stdin.clone());
+        }
+        request
+    }
+
     /// Judges how the command ended, and gives out what it printed.
     ///
     /// # Errors
-    /// `BAD_REQUEST` with the place in the job when the store refused the text, `UPSTREAM_MISCONFIGURED` when the image
-    /// lacks the program, `UPSTREAM_ERROR` when the store could not be talked to.
-    pub fn judge(&self, exit_code: i64, stdout: &[u8], stderr: &[u8]) -> Result<String, Fault> {
-        let (out, err) = (String::from_utf8_lossy(stdout), String::from_utf8_lossy(stderr));
-        if exit_code != 0 {
+    /// `BAD_REQUEST` with the place in the job when the store refused the text or answered more than is kept,
+    /// `UPSTREAM_MISCONFIGURED` when the image lacks the program, `UPSTREAM_ERROR` when the store could not be talked to.
+    pub fn judge(&self, outcome: &ExecOutcome) -> Result<String, Fault> {
+        let (out, err) = (
+            String::from_utf8_lossy(&outcome.stdout),
+            String::from_utf8_lossy(&outcome.stderr),
+        );
+        if !outcome.success() {
             let words = if err.trim().is_empty() { &out } else { &err };
-            return Err(self.fault(
-                self.code(exit_code, words),
-                &format!("exit code {exit_code}"),
-                words,
-            ));
+            let code = self.code(outcome.exit_code, words);
+            return Err(self.fault(code, &format!("exit code {}", outcome.exit_code), words));
         }
         let replies = match self.replies {
             Replies::Unchecked => None,
@@ -87,6 +100,10 @@ impl StoreExec {
         };
         if let Some(line) = replies.and_then(|replies| replies.lines().find(|line| is_redis_error(line))) {
             return Err(self.fault(ErrorCode::BadRequest, "a command was refused", line));
+        }
+        if outcome.left_out > 0 {
+            let words = format!("{} bytes too many; ask for less, or split it", outcome.left_out);
+            return Err(self.fault(ErrorCode::BadRequest, "the store's answer is too long", &words));
         }
         Ok(out.into_owned())
     }
@@ -134,6 +151,31 @@ mod tests {
         exec
     }
 
+    fn outcome(exit_code: i64, stdout: &str, stderr: &str) -> ExecOutcome {
+        ExecOutcome {
+            exit_code,
+            stdout: stdout.into(),
+            stderr: stderr.into(),
+            left_out: 0,
+        }
+    }
+
+    #[test]
+    fn an_answer_that_was_cut_is_no_answer() {
+        let cut = ExecOutcome {
+            left_out: 9,
+            ..outcome(0, "1\n", "")
+        };
+        let fault = exec(StoreKind::Postgres, Replies::Unchecked)
+            .judge(&cut)
+            .unwrap_err();
+        assert!(
+            fault
+                .message
+                .ends_with("the store's answer is too long: 9 bytes too many; ask for less, or split it")
+        );
+    }
+
     #[test]
     fn the_exit_code_tells_a_bad_text_from_a_bad_machine() {
         let cases = [
@@ -166,7 +208,7 @@ mod tests {
         ];
         for (kind, exit_code, words, code) in cases {
             let fault = exec(kind, Replies::Unchecked)
-                .judge(exit_code, b"", words.as_bytes())
+                .judge(&outcome(exit_code, "", words))
                 .unwrap_err();
             assert_eq!(fault.code, code, "{kind:?} {exit_code}");
             assert!(
@@ -185,7 +227,7 @@ mod tests {
             "1) OK\n2) (error) WRONGTYPE\n",
             "Invalid argument(s)\n",
         ] {
-            let fault = exec.judge(0, replies.as_bytes(), b"").unwrap_err();
+            let fault = exec.judge(&outcome(0, replies, "")).unwrap_err();
             assert_eq!(fault.code, ErrorCode::BadRequest);
         }
         for replies in [
@@ -195,7 +237,7 @@ mod tests {
             "(nil)\n(integer) 3\n",
             "",
         ] {
-            assert_eq!(exec.judge(0, replies.as_bytes(), b"").unwrap(), replies);
+            assert_eq!(exec.judge(&outcome(0, replies, "")).unwrap(), replies);
         }
     }
 }

@@ -30,17 +30,27 @@ async fn an_image_without_the_client_says_so_and_has_nothing_to_drop() {
 async fn a_script_runs_with_its_prefix_and_ends_at_the_first_failure() {
     with_store("minio_script", data(), &READY, |store| async move {
         store.run(&["sh", "-c", CLIENT]).await;
-        store.seed("R1", "mc mb local/pics\necho hi | mc pipe local/pics/{prefix}a").await.unwrap();
+        store
+            .seed("R1", "mc mb local/pics\necho hi | mc pipe local/pics/{prefix}a")
+            .await
+            .unwrap();
         let login = "http://everdict:everdictsecret@127.0.0.1:9000";
         let expected = format!("{login} mb local/pics|\n{login} pipe local/pics/runs/R1/a|hi\n");
         assert_eq!(store.run(&["cat", "/tmp/calls"]).await, expected);
         let fault = store.seed("R1", "mc fail; mc mb local/after").await.unwrap_err();
         assert_eq!(fault.code, ErrorCode::BadRequest);
-        assert_eq!(store.run(&["cat", "/tmp/calls"]).await, expected, "nothing after the failure");
+        assert_eq!(
+            store.run(&["cat", "/tmp/calls"]).await,
+            expected,
+            "nothing after the failure"
+        );
         assert_eq!(store.read("R1", "echo {prefix}").await.unwrap(), "runs/R1/\n");
         store.drop_slices("R1").await.unwrap();
         let calls = store.run(&["cat", "/tmp/calls"]).await;
-        assert!(calls.ends_with("rm --recursive --force local/pics/runs/R1/|\n"), "{calls}");
+        assert!(
+            calls.ends_with("rm --recursive --force local/pics/runs/R1/|\n"),
+            "{calls}"
+        );
         store
     })
     .await;

@@ -13,7 +13,7 @@ use bollard::query_parameters::{
 };
 use everdict_contracts::{Fault, ServiceHarness, StoreFixture, decode};
 use everdict_topology::digest::DigestKey;
-use everdict_topology::engine::{Engine, ExecInput, ExecRequest};
+use everdict_topology::engine::{Engine, ExecRequest};
 use everdict_topology::labels::Owner;
 use everdict_topology::plan::{PlanContext, PlanPolicy, ReadinessPlan, StorePlan, TopologyPlan};
 use everdict_topology::stores::{StockImages, StoreExec, StoreQuery, drops, plan_seeds, read};
@@ -40,7 +40,9 @@ pub async fn with_store<F: Future<Output = Store>>(
     ready: &[&str],
     body: impl FnOnce(Store) -> F,
 ) {
-    let Some((engine, docker)) = connect(test).await else { return };
+    let Some((engine, docker)) = connect(test).await else {
+        return;
+    };
     let harness = harness(&dependency);
     let plan = plan(&harness).stores.remove(0);
     if docker.inspect_image(&plan.image).await.is_err() {
@@ -49,14 +51,24 @@ pub async fn with_store<F: Future<Output = Store>>(
     }
     let name = format!("everdict-test-{test}-{}", std::process::id());
     let container = start(&docker, &name, &plan).await;
-    let store = Store { harness, engine, container: container.clone() };
+    let store = Store {
+        harness,
+        engine,
+        container: container.clone(),
+    };
     let run = AssertUnwindSafe(async {
         store.wait(ready).await;
         body(store).await;
     });
     let result = run.catch_unwind().await;
-    let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
-    docker.remove_container(&container, Some(options)).await.unwrap();
+    let options = RemoveContainerOptionsBuilder::default()
+        .force(true)
+        .v(true)
+        .build();
+    docker
+        .remove_container(&container, Some(options))
+        .await
+        .expect("the container is removed");
     if let Err(panic) = result {
         std::panic::resume_unwind(panic);
     }
@@ -66,8 +78,9 @@ pub async fn with_store<F: Future<Output = Store>>(
 pub async fn connect(test: &str) -> Option<(Engine, Docker)> {
     match Engine::connect(DAEMON).await {
         Ok(engine) => {
-            let docker = Docker::connect_with_unix(DAEMON, 60, bollard::API_DEFAULT_VERSION).unwrap();
-            Some((engine, docker.negotiate_version().await.unwrap()))
+            let docker =
+                Docker::connect_with_unix(DAEMON, 60, bollard::API_DEFAULT_VERSION).expect("a client");
+            Some((engine, docker.negotiate_version().await.expect("a daemon")))
         }
         Err(error) => {
             skip(test, &error.to_string());
@@ -76,7 +89,10 @@ pub async fn connect(test: &str) -> Option<(Engine, Docker)> {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the one place where this test reads the environment")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place where this test reads the environment"
+)]
 pub fn skip(test: &str, why: &str) {
     let line = format!("SKIPPED {test}: {why}\n");
     eprint!("{line}");
@@ -93,7 +109,7 @@ fn harness(dependency: &Value) -> ServiceHarness {
         "frontDoor": {"service": "web", "submit": "POST /"},
         "traceSource": {"kind": "otel", "endpoint": "http://localhost:1"}
     }))
-    .unwrap()
+    .expect("a harness")
 }
 
 fn plan(harness: &ServiceHarness) -> TopologyPlan {
@@ -109,19 +125,27 @@ fn plan(harness: &ServiceHarness) -> TopologyPlan {
         tenant: "acme",
         pins: &BTreeMap::new(),
         store_env: &BTreeMap::new(),
-        images: &StockImages { minio: "minio/minio:latest".to_owned(), ..StockImages::default() },
+        images: &StockImages {
+            minio: "minio/minio:latest".to_owned(),
+            ..StockImages::default()
+        },
         policy: &PlanPolicy::default(),
         digest_key: &DigestKey::new([0; 32]),
         readiness: ReadinessPlan::default(),
     };
-    TopologyPlan::from_spec(harness, &context).unwrap()
+    TopologyPlan::from_spec(harness, &context).expect("a plan")
 }
 
 async fn start(docker: &Docker, name: &str, plan: &StorePlan) -> String {
     let tmpfs: HashMap<String, String> = plan
         .tmpfs
         .iter()
-        .map(|folder| (folder.target.clone(), format!("size={},mode={}", folder.size_bytes, folder.mode)))
+        .map(|folder| {
+            (
+                folder.target.clone(),
+                format!("size={},mode={}", folder.size_bytes, folder.mode),
+            )
+        })
         .collect();
     let body = ContainerCreateBody {
         image: Some(plan.image.clone()),
@@ -137,8 +161,15 @@ async fn start(docker: &Docker, name: &str, plan: &StorePlan) -> String {
         ..ContainerCreateBody::default()
     };
     let options = CreateContainerOptionsBuilder::default().name(name).build();
-    let id = docker.create_container(Some(options), body).await.unwrap().id;
-    docker.start_container(&id, None::<StartContainerOptions>).await.unwrap();
+    let id = docker
+        .create_container(Some(options), body)
+        .await
+        .expect("a container")
+        .id;
+    docker
+        .start_container(&id, None::<StartContainerOptions>)
+        .await
+        .expect("it starts");
     id
 }
 
@@ -146,39 +177,63 @@ impl Store {
     async fn wait(&self, ready: &[&str]) {
         let end = Instant::now() + READY;
         loop {
-            let looked = self.engine.exec(&self.container, ExecRequest::new(ready.to_vec(), EXEC)).await.unwrap();
+            let looked = self
+                .engine
+                .exec(&self.container, ExecRequest::new(ready.to_vec(), EXEC))
+                .await
+                .expect("exec");
             if looked.success() {
                 return;
             }
-            assert!(Instant::now() < end, "never ready: {}", String::from_utf8_lossy(&looked.stderr));
+            assert!(
+                Instant::now() < end,
+                "never ready: {}",
+                String::from_utf8_lossy(&looked.stderr)
+            );
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 
     /// Runs a plain command in the container.
     pub async fn run(&self, argv: &[&str]) -> String {
-        let outcome = self.engine.exec(&self.container, ExecRequest::new(argv.to_vec(), EXEC)).await.unwrap();
-        assert!(outcome.success(), "{argv:?}: {}", String::from_utf8_lossy(&outcome.stderr));
-        String::from_utf8(outcome.stdout).unwrap()
+        let outcome = self
+            .engine
+            .exec(&self.container, ExecRequest::new(argv.to_vec(), EXEC))
+            .await
+            .expect("exec");
+        assert!(
+            outcome.success(),
+            "{argv:?}: {}",
+            String::from_utf8_lossy(&outcome.stderr)
+        );
+        String::from_utf8(outcome.stdout).expect("text")
     }
 
     async fn exec(&self, exec: &StoreExec) -> Result<String, Fault> {
-        let mut request = ExecRequest::new(exec.argv.clone(), EXEC);
-        request.env = exec.env.clone();
-        request.input = ExecInput::Bytes(exec.stdin.clone());
-        let outcome = self.engine.exec(&self.container, request).await.unwrap();
-        exec.judge(outcome.exit_code, &outcome.stdout, &outcome.stderr)
+        let outcome = self
+            .engine
+            .exec(&self.container, exec.request(EXEC))
+            .await
+            .expect("exec");
+        exec.judge(&outcome)
     }
 
     pub async fn seed(&self, run: &str, text: &str) -> Result<String, Fault> {
         let store = self.harness.dependencies[0].store;
-        let fixture: StoreFixture = decode(json!({"store": store, "seed": {"inline": text}})).unwrap();
-        self.exec(&plan_seeds(&self.harness, &[fixture], run)?[0].exec()?).await
+        let fixture: StoreFixture =
+            decode(json!({"store": store, "seed": {"inline": text}})).expect("a fixture");
+        self.exec(&plan_seeds(&self.harness, &[fixture], run)?[0].exec()?)
+            .await
     }
 
     pub async fn read(&self, run: &str, query: &str) -> Result<String, Fault> {
         let store = self.harness.dependencies[0].store;
-        let query = StoreQuery { store, role: None, query, path: "evalCase.graders[0]" };
+        let query = StoreQuery {
+            store,
+            role: None,
+            query,
+            path: "evalCase.graders[0]",
+        };
         self.exec(&read(&self.harness, run, &query)?).await
     }
 
