@@ -35,7 +35,10 @@ impl Desktop {
 }
 
 /// Runs the app until someone quits it.
-#[expect(clippy::disallowed_methods, reason = "the code of generate_context! holds an exit of Tauri's own")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the code of generate_context! holds an exit of Tauri's own"
+)]
 pub fn run(env: &HostEnv, opening: Opening) -> ExitCode {
     let paths = match Paths::from_env(env) {
         Ok(paths) => paths,

@@ -12,5 +12,9 @@ use crate::ToolResult;
 pub(crate) fn run(arguments: &[String]) -> ToolResult<()> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("images/build.sh");
     let status = Command::new("bash").arg(script).args(arguments).status()?;
-    if status.success() { Ok(()) } else { Err("building the images failed".into()) }
+    if status.success() {
+        Ok(())
+    } else {
+        Err("building the images failed".into())
+    }
 }
