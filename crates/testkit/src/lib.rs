@@ -1,6 +1,10 @@
 //! Hermetic fakes for tests. Each fake is a real server over simulated state, with faults that a test
 //! switches on by name; nothing here reaches beyond loopback.
 
+#[cfg(unix)]
+pub mod fake_engine;
 pub mod scripted_hub;
 
+#[cfg(unix)]
+pub use fake_engine::FakeEngine;
 pub use scripted_hub::{Call, Fault, Lease, ScriptedHub};

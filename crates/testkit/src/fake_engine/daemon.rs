@@ -1,0 +1,86 @@
+//! The daemon about itself, and its events.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use http::StatusCode;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use tokio::sync::broadcast::error::RecvError;
+
+use super::reply::{Ask, Refusal, Reply, labels_match, line, ok, streamed, with_type};
+use super::state::{Phase, Shared};
+
+const ENGINE: &str = "20.10.24";
+const API: &str = "1.41";
+
+pub(super) fn ping() -> Reply {
+    with_type(StatusCode::OK, "text/plain; charset=utf-8", Body::from("OK"))
+}
+
+pub(super) fn version(shared: &Shared) -> Reply {
+    let architecture = shared.read(|state| state.architecture.clone());
+    ok(&json!({
+        "Version": ENGINE, "ApiVersion": API, "MinAPIVersion": "1.12", "Os": "linux", "Arch": architecture,
+        "KernelVersion": "6.1.0", "GoVersion": "go1.19.8", "GitCommit": "fake",
+    }))
+}
+
+pub(super) fn info(shared: &Shared) -> Reply {
+    let now = Timestamp::now();
+    shared.read(|state| {
+        let behind = SignedDuration::try_from(state.clock_behind).unwrap_or_default();
+        let machine = match state.architecture.as_str() {
+            "amd64" => "x86_64",
+            "arm64" => "aarch64",
+            other => other,
+        };
+        ok(&json!({
+            "ID": "FAKE:ENGI:NE00", "Name": "fake", "ServerVersion": ENGINE, "OSType": "linux",
+            "Architecture": machine, "OperatingSystem": "Fake Engine", "NCPU": 4, "MemTotal": 8_u64 << 30,
+            "DockerRootDir": "/var/lib/docker", "SystemTime": now.saturating_sub(behind).unwrap_or(now).to_string(),
+            "Containers": state.containers.len(), "Images": state.images.len(),
+            "ContainersRunning": state.containers.iter().filter(|one| one.phase == Phase::Running).count(),
+        }))
+    })
+}
+
+/// Events of containers as they happen; those of the past aren't kept.
+pub(super) fn events(shared: &Arc<Shared>, ask: &Ask) -> Reply {
+    let (labels, actions) = (ask.filter("label"), ask.filter("event"));
+    let listener = shared.events.subscribe();
+    let pieces = futures_util::stream::unfold(listener, move |mut listener| {
+        let (labels, actions) = (labels.clone(), actions.clone());
+        async move {
+            loop {
+                match listener.recv().await {
+                    Ok(event) if wanted(&event, &labels, &actions) => {
+                        return Some((Ok(line(&event)), listener));
+                    }
+                    Ok(_) | Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => return None,
+                }
+            }
+        }
+    });
+    streamed("application/json", pieces)
+}
+
+fn wanted(event: &Value, labels: &[String], actions: &[String]) -> bool {
+    let attributes = serde_json::from_value(event["Actor"]["Attributes"].clone()).unwrap_or_default();
+    let action = event["Action"].as_str().unwrap_or_default();
+    labels_match(labels, &attributes) && (actions.is_empty() || actions.iter().any(|one| one == action))
+}
+
+/// One sample, whatever was asked for.
+pub(super) fn stats(shared: &Shared, key: &str) -> Result<Reply, Refusal> {
+    shared.read(|state| {
+        let container = state.container(key)?;
+        Ok(ok(&json!({
+            "id": container.id, "name": format!("/{}", container.name), "read": Timestamp::now().to_string(),
+            "memory_stats": {"usage": 64_u64 << 20, "limit": 512_u64 << 20},
+            "cpu_stats": {"cpu_usage": {"total_usage": 1_000_000}, "system_cpu_usage": 100_000_000, "online_cpus": 4},
+            "precpu_stats": {"cpu_usage": {"total_usage": 0}}, "pids_stats": {"current": 3},
+        })))
+    })
+}

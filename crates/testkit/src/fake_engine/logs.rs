@@ -1,0 +1,117 @@
+//! What containers have written, as the daemon streams it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use jiff::Timestamp;
+
+use super::reply::{Ask, Refusal, Reply, frame, streamed};
+use super::state::{Frame, Phase, Shared};
+
+pub(super) fn read(shared: &Arc<Shared>, key: &str, ask: &Ask) -> Result<Reply, Refusal> {
+    let (id, past) = shared.read(|state| {
+        let container = state.container(key)?;
+        Ok((container.id.clone(), container.log.clone()))
+    })?;
+    let wanted = Wanted::of(ask);
+    let first: Vec<Bytes> = wanted
+        .select(&past)
+        .iter()
+        .map(|one| frame(one.stderr, &one.bytes))
+        .collect();
+    let follower = Follower {
+        shared: Arc::clone(shared),
+        id,
+        seen: past.len(),
+        wanted,
+    };
+    let first = futures_util::stream::iter(first.into_iter().map(Ok));
+    if !ask.flag("follow") {
+        return Ok(streamed("application/vnd.docker.raw-stream", first));
+    }
+    let rest = futures_util::stream::unfold(follower, |mut follower| async move {
+        let bytes = follower.next().await?;
+        Some((Ok(bytes), follower))
+    });
+    let both = futures_util::StreamExt::chain(first, rest);
+    Ok(streamed("application/vnd.docker.raw-stream", both))
+}
+
+struct Wanted {
+    stdout: bool,
+    stderr: bool,
+    lines: Option<usize>,
+    since: Option<i64>,
+}
+
+impl Wanted {
+    fn of(ask: &Ask) -> Self {
+        let since = ask
+            .text("since")
+            .split('.')
+            .next()
+            .and_then(|text| text.parse().ok());
+        Self {
+            stdout: ask.flag("stdout"),
+            stderr: ask.flag("stderr"),
+            lines: ask.text("tail").parse().ok(),
+            since: since.filter(|since| *since > 0),
+        }
+    }
+
+    fn has(&self, one: &Frame) -> bool {
+        let stream = if one.stderr { self.stderr } else { self.stdout };
+        let from = self.since.and_then(|since| Timestamp::from_second(since).ok());
+        stream && from.is_none_or(|from| one.at >= from)
+    }
+
+    /// The last frames that make up the lines that are wanted.
+    fn select(&self, past: &[Frame]) -> Vec<Frame> {
+        let all: Vec<Frame> = past.iter().filter(|one| self.has(one)).cloned().collect();
+        let Some(lines) = self.lines else { return all };
+        let mut kept = 0;
+        let mut ends = 0;
+        for one in all.iter().rev() {
+            ends += one.bytes.iter().filter(|byte| **byte == b'\n').count();
+            if ends > lines {
+                break;
+            }
+            kept += 1;
+        }
+        all[all.len() - kept..].to_vec()
+    }
+}
+
+struct Follower {
+    shared: Arc<Shared>,
+    id: String,
+    seen: usize,
+    wanted: Wanted,
+}
+
+impl Follower {
+    /// The next frame; `None` once the container has ended and all is told.
+    async fn next(&mut self) -> Option<Bytes> {
+        let mut changed = self.shared.changed.subscribe();
+        loop {
+            changed.borrow_and_update();
+            let (fresh, running) = self.shared.read(|state| {
+                let container = state.container(&self.id).ok()?;
+                Some((
+                    container.log.get(self.seen).cloned(),
+                    container.phase == Phase::Running,
+                ))
+            })?;
+            match fresh {
+                Some(one) => {
+                    self.seen += 1;
+                    if self.wanted.has(&one) {
+                        return Some(frame(one.stderr, &one.bytes));
+                    }
+                }
+                None if running => changed.changed().await.ok()?,
+                None => return None,
+            }
+        }
+    }
+}
