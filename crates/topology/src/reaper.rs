@@ -46,6 +46,9 @@ pub struct SweepReport {
     pub removed: Vec<DebtObject>,
     /// What should have gone.
     pub debts: Vec<Debt>,
+    /// How many lost objects stay because another process is at work on their topology: it, or the next sweep, takes
+    /// them.
+    pub busy: usize,
     /// Why nothing could be looked at.
     pub error: Option<EngineError>,
 }
@@ -87,6 +90,7 @@ pub(crate) async fn sweep_dead(
     let topologies: BTreeSet<&str> = lost.iter().map(|found| found.topology.as_str()).collect();
     let mut removed = Vec::new();
     let mut debts = Vec::new();
+    let mut busy = 0;
     for topology in topologies {
         let objects = lost.iter().filter(|found| found.topology == topology);
         // Nobody may build on what goes, nor move in since we looked. Objects outside of topologies have no locks.
@@ -95,8 +99,11 @@ pub(crate) async fn sweep_dead(
             name => (locks.try_site(name).ok().flatten(), locks.try_unused(name).ok().flatten()),
         };
         let free = topology.is_empty() || site.is_some() && unused.is_some();
-        let going = objects.filter(|found| free || !shared(&found.kind)).map(|found| found.object.clone());
-        for object in remove(engine, install, topology, going.collect()).await {
+        let (going, staying): (Vec<&&Found>, Vec<_>) =
+            objects.partition(|found| free || !shared(&found.kind));
+        busy += staying.len();
+        let going = going.into_iter().map(|found| found.object.clone()).collect();
+        for object in remove(engine, install, topology, going).await {
             match object {
                 Ok(object) => removed.push(object),
                 Err(debt) => debts.push(debt),
@@ -105,6 +112,7 @@ pub(crate) async fn sweep_dead(
     }
     report.removed = removed;
     report.debts = debts;
+    report.busy = busy;
     report
 }
 

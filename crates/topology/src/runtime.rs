@@ -18,7 +18,7 @@ use crate::deploy::Debt;
 use crate::engine::{Engine, EngineError};
 use crate::labels::Owner;
 use crate::lock::LockFolder;
-use crate::plan::{PlanContext, TopologyPlan};
+use crate::plan::{PlanContext, TopologyKey, TopologyPlan};
 use crate::pool::{Pool, Prepare};
 use crate::reaper::{self, SweepReport};
 
@@ -118,6 +118,16 @@ pub trait TopologyRuntime: Send + Sync {
     fn sweep_idle(&self, idle: Duration) -> BoxFuture<'_, Vec<String>>;
 }
 
+/// A topology that this process knows to stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StandingTopology {
+    pub key: TopologyKey,
+    /// For [`TopologyRuntime::teardown`].
+    pub name: String,
+    /// How many cases of this process use it.
+    pub uses: usize,
+}
+
 /// Topologies on the local Docker daemon.
 pub struct DockerTopologyRuntime {
     engine: Engine,
@@ -173,6 +183,18 @@ impl DockerTopologyRuntime {
             self.pool.sweep_idle(ttl).await;
         }
         reaper::sweep(&self.engine, &self.options.owner, self.pool.locks()).await
+    }
+
+    /// Key, name and number of uses of each topology that stands, as far as this process knows.
+    pub fn topologies(&self) -> Vec<StandingTopology> {
+        let ready = self.pool.ready().into_iter();
+        ready
+            .map(|(warm, uses)| StandingTopology {
+                key: warm.plan.key.clone(),
+                name: warm.plan.name.clone(),
+                uses,
+            })
+            .collect()
     }
 
     /// What could not be removed so far.

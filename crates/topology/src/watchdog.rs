@@ -38,6 +38,10 @@ const ROUND_PAUSE: Duration = Duration::from_millis(500);
 /// Rounds in a row that find nothing before the work counts as done.
 const QUIET_ROUNDS: u32 = 3;
 
+/// How long to look at least. A call that the runner had sent when it died is carried out all the same, and on a busy
+/// machine a network takes seconds to appear.
+const WATCH_AT_LEAST: Duration = Duration::from_secs(20);
+
 /// For all of it, with a daemon that is slow or just coming back. What is left goes with the next start's sweep.
 const SWEEP_LIMIT: Duration = Duration::from_secs(120);
 
@@ -140,7 +144,8 @@ async fn has_died(owner: &Owner, limit: Duration) -> bool {
 /// Sweeps until nothing has shown up for a while.
 async fn clean_up(args: &WatchdogArgs, last: &mut WatchEnd) {
     let (mut removed, mut quiet) = (0, 0);
-    while quiet < QUIET_ROUNDS {
+    let begin = Instant::now();
+    while quiet < QUIET_ROUNDS || begin.elapsed() < WATCH_AT_LEAST {
         match round(args).await {
             Ok((went, left)) => {
                 removed += went;
@@ -161,7 +166,7 @@ async fn round(args: &WatchdogArgs) -> Result<(usize, usize), String> {
     let report = sweep_dead(&engine, &args.owner.install, &locks, Dead::Only(&args.owner)).await;
     match report.error {
         Some(error) => Err(words(error)),
-        None => Ok((report.removed.len(), report.debts.len())),
+        None => Ok((report.removed.len(), report.debts.len() + report.busy)),
     }
 }
 

@@ -4,3 +4,6 @@ mod world;
 
 mod browser;
 mod deploy;
+mod one_shot;
+mod process;
+mod reaper;

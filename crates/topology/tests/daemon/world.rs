@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::io::Write as _;
 use std::panic::AssertUnwindSafe;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -26,6 +27,9 @@ const POSTGRES: &str = "postgres:16-alpine";
 const REDIS: &str = "redis:7-alpine";
 const MINIO: &str = "minio/minio:latest";
 const BROWSER: &str = "chromedp/headless-shell:latest";
+
+/// Where the daemon is expected.
+pub const DAEMON: &str = "unix:///var/run/docker.sock";
 
 /// One test's installation.
 pub struct World {
@@ -50,15 +54,14 @@ pub async fn in_world<F: Future<Output = ()>>(test: &str, body: impl FnOnce(Arc<
 
 impl World {
     async fn open(test: &str) -> Option<Self> {
-        let address = "unix:///var/run/docker.sock";
-        let engine = match Engine::connect(address).await {
+        let engine = match Engine::connect(DAEMON).await {
             Ok(engine) => engine,
             Err(error) => {
                 skip(test, &error.to_string());
                 return None;
             }
         };
-        let docker = bollard::Docker::connect_with_unix(address, 60, bollard::API_DEFAULT_VERSION).unwrap();
+        let docker = bollard::Docker::connect_with_unix(DAEMON, 60, bollard::API_DEFAULT_VERSION).unwrap();
         let docker = docker.negotiate_version().await.unwrap();
         for image in [FRONT_DOOR, POSTGRES, REDIS, MINIO, BROWSER] {
             if docker.inspect_image(image).await.is_err() {
@@ -67,15 +70,34 @@ impl World {
             }
         }
         let install = format!("test-{test}-{}-{}", std::process::id(), nanos());
-        let state = tempfile::tempdir().unwrap();
-        let bytes = install.bytes().cycle().take(32).collect::<Vec<u8>>();
-        let key = bytes.try_into().unwrap();
-        Some(Self { engine, docker, state, install, lines: Arc::default(), key })
+        Some(Self::with(engine, docker, install))
+    }
+
+    fn with(engine: Engine, docker: bollard::Docker, install: String) -> Self {
+        let key = install.bytes().cycle().take(32).collect::<Vec<u8>>().try_into().unwrap();
+        Self { engine, docker, state: tempfile::tempdir().unwrap(), install, lines: Arc::default(), key }
+    }
+
+    /// The world of another process' test: only its installation is the same.
+    pub async fn join(install: String) -> Self {
+        let engine = Engine::connect(DAEMON).await.unwrap();
+        let docker = bollard::Docker::connect_with_unix(DAEMON, 60, bollard::API_DEFAULT_VERSION).unwrap();
+        Self::with(engine, docker.negotiate_version().await.unwrap(), install)
+    }
+
+    /// Tells this world's images and containers from those of others.
+    pub fn tag(&self) -> String {
+        self.install.rsplit('-').next().unwrap().to_owned()
     }
 
     /// A runtime of this installation, as another process would have it when `owner` is another one.
     pub async fn runtime_of(&self, owner: Owner) -> Arc<DockerTopologyRuntime> {
-        let mut options = RuntimeOptions::new(self.state.path(), owner, DigestKey::new(self.key));
+        self.runtime_in(self.state.path(), owner).await
+    }
+
+    /// The same with another state folder than this world's own.
+    pub async fn runtime_in(&self, state: &Path, owner: Owner) -> Arc<DockerTopologyRuntime> {
+        let mut options = RuntimeOptions::new(state, owner, DigestKey::new(self.key));
         options.images = StockImages {
             postgres: POSTGRES.to_owned(),
             redis: REDIS.to_owned(),
