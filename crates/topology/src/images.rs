@@ -155,6 +155,23 @@ impl Images {
         }
     }
 
+    /// Sees to it that all images are there, side by side. The first that can't be had ends the waiting for the rest.
+    ///
+    /// # Errors
+    /// As [`Images::ensure`].
+    pub async fn ensure_all(
+        &self,
+        engine: &Engine,
+        needs: &[ImageNeed],
+        credentials: &[RegistryAuth],
+        watcher: PullWatcher<'_>,
+    ) -> Result<Vec<PresentImage>, Fault> {
+        let all = needs
+            .iter()
+            .map(|need| self.ensure(engine, need, credentials, watcher));
+        futures_util::future::try_join_all(all).await
+    }
+
     fn join(
         &self,
         engine: &Engine,

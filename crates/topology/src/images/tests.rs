@@ -418,6 +418,33 @@ async fn only_what_was_pulled_here_is_evicted_and_the_freed_bytes_are_told() {
     assert!(ledger.read().is_empty());
 }
 
+#[tokio::test]
+async fn one_image_that_can_not_be_had_ends_the_waiting_for_the_rest() {
+    let world = World::new(|_| ()).await;
+    world.script(Script::Hangs { id: "id1" });
+    world.script(Script::Fails {
+        status: 404,
+        message: "manifest unknown",
+    });
+    let need = |image: &str| ImageNeed {
+        image: image.to_owned(),
+        path: image.to_owned(),
+    };
+    let (lines, cancel) = (|_: &str| (), CancellationToken::new());
+    let watcher = PullWatcher {
+        lines: &lines,
+        cancel: &cancel,
+    };
+    let needs = [need("r.io/one:1"), need("r.io/two:1")];
+    let all = world.images.ensure_all(&world.engine, &needs, &[], watcher);
+    let fault = tokio::time::timeout(SOON, all)
+        .await
+        .expect("it waits for the other")
+        .unwrap_err();
+    assert_eq!(fault.code, ErrorCode::BadRequest);
+    world.until(|state| state.hung_up == 1).await;
+}
+
 /// A future that the runtime may move to another thread, as a case needs it.
 #[test]
 fn waiting_is_send() {

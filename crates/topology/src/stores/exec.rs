@@ -5,7 +5,7 @@ use std::time::Duration;
 use everdict_contracts::{ErrorCode, Fault, StoreKind};
 
 use super::{MINIO_SECRET, PASSWORD, USER, kind_name};
-use crate::engine::{ExecInput, ExecOutcome, ExecRequest};
+use crate::engine::{Engine, EngineError, ExecInput, ExecOutcome, ExecRequest};
 
 /// The most of an error output that goes into a message: the first lines say what is wrong.
 const SHOWN_CHARS: usize = 1500;
@@ -76,6 +76,18 @@ impl StoreExec {
             request.input = ExecInput::Bytes(self.stdin.clone());
         }
         request
+    }
+
+    /// Runs the command in the store's container and judges its end.
+    ///
+    /// # Errors
+    /// As [`StoreExec::judge`], and when the daemon can't run it or it takes longer than `limit`.
+    pub async fn run(&self, engine: &Engine, container: &str, limit: Duration) -> Result<String, Fault> {
+        let outcome = engine
+            .exec(container, self.request(limit))
+            .await
+            .map_err(EngineError::into_fault)?;
+        self.judge(&outcome)
     }
 
     /// Judges how the command ended, and gives out what it printed.
