@@ -11,6 +11,7 @@ pub mod discovery;
 pub mod engine;
 mod env;
 pub mod images;
+pub mod installation;
 pub mod labels;
 pub mod lock;
 pub mod names;
