@@ -11,8 +11,6 @@ use crate::{env, names};
 
 /// Name under which containers reach the host; the runtime gives it to all of them.
 const HOST_ALIAS: &str = "host.docker.internal";
-/// Start of the aliases of browsers.
-const BROWSER_ALIAS: &str = "browser-";
 /// Longest name that resolves as one label (RFC 1035).
 const MAX_NAME_CHARS: usize = 63;
 
@@ -75,7 +73,7 @@ fn name(spec: &ServiceHarness, index: usize, path: &str) -> Result<(), Fault> {
         .any(|dependency| {
             names::store_alias(&spec.id, kind_name(dependency.store)).to_ascii_lowercase() == lower
         });
-    if store || lower == HOST_ALIAS || lower == "localhost" || lower.starts_with(BROWSER_ALIAS) {
+    if store || lower == HOST_ALIAS || lower == "localhost" {
         let whose = if store {
             "a store of this topology"
         } else {
