@@ -2,6 +2,7 @@
 
 #[cfg(target_os = "linux")]
 mod proc_linux;
+mod companion;
 mod registry;
 mod spawned;
 #[cfg(target_os = "linux")]
@@ -12,6 +13,7 @@ mod tree;
 mod tree;
 mod watch;
 
+pub use companion::Companion;
 pub(crate) use registry::REGISTRY;
 pub use registry::{become_subreaper, become_subreaper_beside_other_children};
 pub(crate) use spawned::{Pipes, Spawned};

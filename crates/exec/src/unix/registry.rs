@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::process::Child;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
@@ -64,6 +64,8 @@ pub(crate) struct Registry {
     active: Mutex<HashMap<u64, ProcessId>>,
     /// Killed main processes of dropped launches, still to be reaped.
     abandoned: Mutex<Vec<Child>>,
+    /// Children that are to outlive this process: no sweep touches them.
+    companions: Mutex<HashSet<u32>>,
 }
 
 pub(crate) static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry {
@@ -73,6 +75,7 @@ pub(crate) static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry {
     spawning: RwLock::new(()),
     active: Mutex::new(HashMap::new()),
     abandoned: Mutex::new(Vec::new()),
+    companions: Mutex::default(),
 });
 
 impl Registry {
@@ -145,6 +148,27 @@ impl Registry {
     pub(crate) fn reap_abandoned(&self) {
         let mut abandoned = self.abandoned.lock().unwrap_or_else(PoisonError::into_inner);
         abandoned.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+    }
+
+    /// Starts a child that no sweep is to take for an escapee of a launch.
+    pub(crate) fn register_companion<E>(&self, spawn: impl FnOnce() -> Result<Child, E>) -> Result<Child, E> {
+        let _spawning = self.spawning.read().unwrap_or_else(PoisonError::into_inner);
+        let child = spawn()?;
+        self.companions().insert(child.id());
+        Ok(child)
+    }
+
+    /// To be called once a companion is reaped.
+    pub(crate) fn forget_companion(&self, pid: u32) {
+        self.companions().remove(&pid);
+    }
+
+    pub(crate) fn is_companion(&self, pid: i32) -> bool {
+        u32::try_from(pid).is_ok_and(|pid| self.companions().contains(&pid))
+    }
+
+    fn companions(&self) -> MutexGuard<'_, HashSet<u32>> {
+        self.companions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn is_abandoned(&self, pid: i32) -> bool {

@@ -225,7 +225,9 @@ pub(crate) fn reap_abandoned() {
 }
 
 fn is_registered(pid: i32) -> bool {
-    REGISTRY.active().values().any(|root| root.pid == pid) || REGISTRY.is_abandoned(pid)
+    REGISTRY.active().values().any(|root| root.pid == pid)
+        || REGISTRY.is_abandoned(pid)
+        || REGISTRY.is_companion(pid)
 }
 
 /// Children of this process that no launch registered. Orphans are handed to the main thread, so its list is enough.
