@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use everdict_contracts::{ErrorCode, Fault};
 use tokio_util::sync::CancellationToken;
 
-use crate::deploy::{Common, Debt, Remover, Site, browser_body, install};
+use crate::deploy::{Common, Debt, Means, Remover, Site, browser_body, install};
 use crate::engine::{ContainerView, Engine, EngineError, EngineErrorKind, RunState};
 use crate::labels;
 use crate::names;
@@ -50,7 +50,14 @@ pub(crate) async fn provision(order: &BrowserOrder<'_>, debts: &mut Vec<Debt>) -
         Fault::bad_request("harnessSpec.target: the harness has no browser of its own")
     })?;
     let made = std::sync::Mutex::new(Vec::new());
-    let site = Site::new(order.engine, order.plan, order.network, order.cancel, (order.progress, &made));
+    let means = Means {
+        engine: order.engine,
+        cancel: order.cancel,
+        progress: order.progress,
+        made: &made,
+        prepared: None,
+    };
+    let site = Site::new(means, order.plan, order.network);
     let result = order.start(&site, plan).await;
     if result.is_err() {
         let made = made.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);

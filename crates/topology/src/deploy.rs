@@ -4,6 +4,7 @@
 //! a half-dead set. The caller holds the site lock.
 
 mod body;
+mod golden;
 mod member;
 mod survey;
 mod teardown;
@@ -17,10 +18,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::engine::{ContainerRow, Engine, EngineError, NetworkRequest};
 use crate::labels::{self, Kind};
-use crate::plan::TopologyPlan;
+use crate::plan::{StorePlan, TopologyPlan};
 use crate::runtime::Progress;
 
-pub(crate) use body::{Common, browser as browser_body, store_name};
+pub(crate) use body::{Common, browser as browser_body};
+pub(crate) use golden::PreparedImages;
+use golden::Prepared;
 pub(crate) use member::{Member, Up};
 pub(crate) use survey::{Survey, filter, filter_install};
 use survey::is_member;
@@ -56,18 +59,30 @@ pub(crate) struct Site<'a> {
     pub(crate) progress: &'a Progress,
     /// Ids of the containers made so far: what a failure has to take back when others use the rest.
     made: &'a Mutex<Vec<String>>,
+    prepared: Option<&'a PreparedImages>,
+}
+
+/// What a deployment works with beside its plan.
+#[derive(Clone, Copy)]
+pub(crate) struct Means<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) cancel: &'a CancellationToken,
+    pub(crate) progress: &'a Progress,
+    /// Takes the ids of the containers that are made.
+    pub(crate) made: &'a Mutex<Vec<String>>,
+    pub(crate) prepared: Option<&'a PreparedImages>,
 }
 
 impl<'a> Site<'a> {
-    /// `cancel` is listened to, never cancelled.
-    pub(crate) fn new(
-        engine: &'a Engine,
-        plan: &'a TopologyPlan,
-        network: &str,
-        cancel: &CancellationToken,
-        (progress, made): (&'a Progress, &'a Mutex<Vec<String>>),
-    ) -> Self {
-        Self { engine, plan, network: network.to_owned(), cancel: cancel.child_token(), progress, made }
+    /// The token is listened to, never cancelled.
+    pub(crate) fn new(means: Means<'a>, plan: &'a TopologyPlan, network: &str) -> Self {
+        let Means { engine, cancel, progress, made, prepared } = means;
+        let cancel = cancel.child_token();
+        Self { engine, plan, network: network.to_owned(), cancel, progress, made, prepared }
+    }
+
+    async fn prepared(&self, plan: &StorePlan) -> Option<Prepared> {
+        self.prepared?.find(plan).await
     }
 
     pub(crate) fn created(&self, id: &str) {
@@ -91,20 +106,15 @@ impl<'a> Site<'a> {
 /// Runs to its end: a call to the daemon that has been sent is waited for, so that nothing appears after a clean-up.
 /// Cancelling the token ends it early, with an error. What was made stays for the caller to remove: its ids are in
 /// `made`.
-pub(crate) async fn stand_up(
-    engine: &Engine,
-    plan: &TopologyPlan,
-    cancel: &CancellationToken,
-    progress: &Progress,
-    made: &Mutex<Vec<String>>,
-) -> Result<Standing, Fault> {
+pub(crate) async fn stand_up(plan: &TopologyPlan, means: Means<'_>) -> Result<Standing, Fault> {
+    let engine = means.engine;
     let survey = Survey::take(engine, install(plan), &plan.name).await.map_err(EngineError::into_fault)?;
     let intact = survey.intact(plan);
     let network = match survey.network() {
         Some(network) => network.id.clone(),
         None => make_network(engine, plan).await?,
     };
-    let site = Site::new(engine, plan, &network, cancel, (progress, made));
+    let site = Site::new(means, plan, &network);
     let kept = site.take_over_all(&intact).await;
     site.clear(&survey, &kept).await;
     let origin = match kept.len() {

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::deploy::{Debt, DebtObject, Remover, install, stand_up, tear_down};
+use crate::deploy::{Debt, DebtObject, Means, PreparedImages, Remover, install, stand_up, tear_down};
 use crate::engine::{Engine, EngineError};
 use crate::lock::LockFolder;
 use crate::plan::TopologyPlan;
@@ -36,6 +36,10 @@ pub(crate) type Prepare = Box<dyn FnOnce(CancellationToken) -> BoxFuture<'static
 pub(crate) struct Pool {
     engine: Engine,
     locks: LockFolder,
+    /// `None` where databases aren't to be prepared.
+    prepared: Option<PreparedImages>,
+    /// Cancelled when nothing is to be begun any more.
+    stop: CancellationToken,
     slots: Mutex<HashMap<String, Slot>>,
     tasks: TaskTracker,
     debts: Mutex<Vec<Debt>>,
@@ -50,10 +54,17 @@ enum Step {
 }
 
 impl Pool {
-    pub(crate) fn new(engine: Engine, locks: LockFolder) -> Arc<Self> {
+    pub(crate) fn new(
+        engine: Engine,
+        locks: LockFolder,
+        prepared: Option<PreparedImages>,
+        stop: CancellationToken,
+    ) -> Arc<Self> {
         Arc::new(Self {
             engine,
             locks,
+            prepared,
+            stop,
             slots: Mutex::default(),
             tasks: TaskTracker::new(),
             debts: Mutex::default(),
@@ -150,9 +161,21 @@ impl Pool {
         self.tasks.spawn(async move {
             let result = pool.deploy(&plan, &cancel, &progress, prepared).await;
             let result = pool.settle(&plan, result);
+            let stands = result.is_ok();
             tell.send_replace(Some(result));
+            if stands {
+                pool.prepare_for_next(&plan).await;
+            }
         });
         Ok(Step::Wait(deploying, Some(interest)))
+    }
+
+    /// Prepares databases for the topologies to come.
+    async fn prepare_for_next(&self, plan: &TopologyPlan) {
+        let Some(prepared) = &self.prepared else { return };
+        for store in &plan.stores {
+            prepared.prepare(store, &self.stop).await;
+        }
     }
 
     async fn deploy(
@@ -170,7 +193,14 @@ impl Pool {
             site = self.locks.site(&plan.name) => site.map_err(lock_fault)?,
         };
         let made = Mutex::new(Vec::new());
-        let result = stand_up(&self.engine, plan, cancel, progress, &made).await;
+        let means = Means {
+            engine: &self.engine,
+            cancel,
+            progress,
+            made: &made,
+            prepared: self.prepared.as_ref(),
+        };
+        let result = stand_up(plan, means).await;
         let result = match result {
             Ok(_) if cancel.is_cancelled() => Err(cancelled()),
             other => other,

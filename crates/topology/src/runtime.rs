@@ -1,5 +1,6 @@
 //! The runtime that a service case runs on, and its implementation over a local Docker daemon.
 
+mod data;
 mod handles;
 mod observe;
 mod options;
@@ -8,20 +9,23 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use everdict_contracts::{ErrorCode, Fault, RegistryAuth, ServiceHarness};
-use futures_util::future::BoxFuture;
+use everdict_contracts::{ErrorCode, Fault, RegistryAuth, ServiceHarness, StoreFixture};
+use futures_util::future::{BoxFuture, try_join_all};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::browser::{BrowserOrder, provision};
-use crate::deploy::Debt;
+use crate::deploy::{Debt, PreparedImages};
 use crate::engine::{Engine, EngineError};
+use crate::images::PullWatcher;
 use crate::labels::Owner;
 use crate::lock::LockFolder;
 use crate::plan::{PlanContext, TopologyKey, TopologyPlan};
 use crate::pool::{Pool, Prepare};
 use crate::reaper::{self, SweepReport};
+use crate::stores::StoreQuery;
 
+use data::Stores;
 pub use handles::{BrowserHandle, TopologyLease};
 pub use observe::{MemberStatus, TopologyStatus};
 pub use options::{IDLE_TTL, RuntimeOptions};
@@ -94,6 +98,32 @@ pub trait TopologyRuntime: Send + Sync {
         scope: &'a CaseScope,
     ) -> BoxFuture<'a, Result<BrowserHandle, Fault>>;
 
+    /// Seeds the run's slices. Fixtures must carry their text.
+    fn seed_fixtures<'a>(
+        &'a self,
+        lease: &'a TopologyLease,
+        spec: &'a ServiceHarness,
+        scope: &'a CaseScope,
+        fixtures: &'a [StoreFixture],
+    ) -> BoxFuture<'a, Result<(), Fault>>;
+
+    /// Reads from a run's slice, without changing it.
+    fn read_store_state<'a>(
+        &'a self,
+        lease: &'a TopologyLease,
+        spec: &'a ServiceHarness,
+        scope: &'a CaseScope,
+        query: &'a StoreQuery<'a>,
+    ) -> BoxFuture<'a, Result<String, Fault>>;
+
+    /// Takes the run's slices away: before seeding, and after grading.
+    fn drop_slices<'a>(
+        &'a self,
+        lease: &'a TopologyLease,
+        spec: &'a ServiceHarness,
+        scope: &'a CaseScope,
+    ) -> BoxFuture<'a, Result<(), Fault>>;
+
     /// Finds the DevTools base of a run's browser again, for whoever has lost the handle.
     fn browser_cdp_base<'a>(&'a self, run_id: &'a str) -> BoxFuture<'a, Option<String>>;
 
@@ -147,8 +177,11 @@ impl DockerTopologyRuntime {
             let text = format!("{} can't be written", options.state_dir.display());
             Fault::new(ErrorCode::DriverProvisionFailed, text).caused_by(error)
         })?;
-        let pool = Pool::new(engine.clone(), locks);
-        Ok(Self { engine, pool, options, stop: CancellationToken::new() })
+        let stop = CancellationToken::new();
+        let prepared =
+            options.prepare_databases.then(|| PreparedImages::new(engine.clone(), options.owner.clone()));
+        let pool = Pool::new(engine.clone(), locks, prepared, stop.clone());
+        Ok(Self { engine, pool, options, stop })
     }
 
     /// The daemon.
@@ -237,9 +270,21 @@ impl DockerTopologyRuntime {
 
     async fn ensure(&self, spec: &ServiceHarness, scope: &CaseScope) -> Result<TopologyLease, Fault> {
         let plan = Arc::new(self.plan(spec, scope)?);
-        let prepare = || -> Prepare { Box::new(|_cancel| Box::pin(async { Ok(()) })) };
-        let ticket = self.pool.ensure(&plan, scope, prepare).await?;
+        let ticket = self.pool.ensure(&plan, scope, || self.pull(&plan, scope)).await?;
         Ok(TopologyLease::new(ticket))
+    }
+
+    /// What a deployment has to have before it takes the site lock: its images.
+    fn pull(&self, plan: &TopologyPlan, scope: &CaseScope) -> Prepare {
+        let (engine, keeper, needs) = (self.engine.clone(), Arc::clone(&self.options.keeper), plan.images());
+        let (credentials, progress) = (scope.credentials.clone(), Arc::clone(&scope.progress));
+        Box::new(move |cancel| {
+            Box::pin(async move {
+                let watcher = PullWatcher { lines: &*progress, cancel: &cancel };
+                let pulls = needs.iter().map(|need| keeper.ensure(&engine, need, &credentials, watcher));
+                try_join_all(pulls).await.map(drop)
+            })
+        })
     }
 
     async fn browser(&self, lease: &TopologyLease, scope: &CaseScope) -> Result<BrowserHandle, Fault> {
@@ -289,6 +334,35 @@ impl TopologyRuntime for DockerTopologyRuntime {
         scope: &'a CaseScope,
     ) -> BoxFuture<'a, Result<BrowserHandle, Fault>> {
         Box::pin(self.browser(lease, scope))
+    }
+
+    fn seed_fixtures<'a>(
+        &'a self,
+        lease: &'a TopologyLease,
+        spec: &'a ServiceHarness,
+        scope: &'a CaseScope,
+        fixtures: &'a [StoreFixture],
+    ) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(async move { Stores { engine: &self.engine, lease, scope }.seed(spec, fixtures).await })
+    }
+
+    fn read_store_state<'a>(
+        &'a self,
+        lease: &'a TopologyLease,
+        spec: &'a ServiceHarness,
+        scope: &'a CaseScope,
+        query: &'a StoreQuery<'a>,
+    ) -> BoxFuture<'a, Result<String, Fault>> {
+        Box::pin(async move { Stores { engine: &self.engine, lease, scope }.read(spec, query).await })
+    }
+
+    fn drop_slices<'a>(
+        &'a self,
+        lease: &'a TopologyLease,
+        spec: &'a ServiceHarness,
+        scope: &'a CaseScope,
+    ) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(async move { Stores { engine: &self.engine, lease, scope }.drop_slices(spec).await })
     }
 
     fn browser_cdp_base<'a>(&'a self, run_id: &'a str) -> BoxFuture<'a, Option<String>> {

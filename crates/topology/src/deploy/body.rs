@@ -7,14 +7,13 @@ use bollard::models::{
     PortBinding,
 };
 
-use everdict_contracts::StoreKind;
-
 use crate::labels::{self, Kind};
 use crate::plan::{BrowserPlan, EnvPairs, Limits, MountPlan, ServicePlan, StorePlan};
+use crate::stores::kind_name;
 
 /// Capabilities that entrypoints use to prepare their folders and to step down from root. None reaches the host: no
 /// raw sockets, no mounts, no devices.
-const STEP_DOWN: [&str; 6] = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID", "NET_BIND_SERVICE"];
+pub(super) const STEP_DOWN: [&str; 6] = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID", "NET_BIND_SERVICE"];
 
 /// Size of each log file, and how many are kept: 30 MB per container at most.
 const LOG_MAX_SIZE: &str = "10m";
@@ -44,7 +43,7 @@ pub(crate) fn store(common: &Common<'_>, plan: &StorePlan) -> ContainerCreateBod
         env: Some(&plan.env),
         cmd: &plan.cmd,
         aliases: vec![plan.alias.clone()],
-        labels: labels::of_kind(common.labels, Kind::Store, Some(store_name(plan.kind))),
+        labels: labels::of_kind(common.labels, Kind::Store, Some(kind_name(plan.kind))),
         port: None,
         limits: plan.limits,
         capabilities: &STEP_DOWN,
@@ -149,15 +148,6 @@ fn log_config() -> HostConfigLogConfig {
     HostConfigLogConfig {
         typ: Some("json-file".to_owned()),
         config: Some(config.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()),
-    }
-}
-
-/// What people and labels call a store.
-pub(crate) fn store_name(kind: StoreKind) -> &'static str {
-    match kind {
-        StoreKind::Postgres => "postgres",
-        StoreKind::Redis => "redis",
-        StoreKind::Minio => "minio",
     }
 }
 

@@ -7,11 +7,12 @@ use bollard::models::ContainerCreateBody;
 use everdict_contracts::{ErrorCode, Fault, StoreKind};
 
 use super::Site;
-use super::body::{self, Common, store_name};
+use super::body::{self, Common};
 use crate::engine::{ContainerView, EngineError, EngineErrorKind, RunState};
 use crate::labels;
 use crate::plan::{ReadinessPlan, ServicePlan, StorePlan, StoreReadiness};
 use crate::readiness::{Blame, Probe, Ready, Wait, answers_now, until_ready};
+use crate::stores::kind_name;
 
 /// How often a start is tried when the port that the daemon picked was taken in the meantime.
 const PORT_TRIES: u32 = 3;
@@ -46,14 +47,14 @@ impl Member<'_> {
 
     fn name(&self) -> &str {
         match self {
-            Self::Store(plan) => store_name(plan.kind),
+            Self::Store(plan) => kind_name(plan.kind),
             Self::Service(plan) => &plan.name,
         }
     }
 
     fn what(&self) -> String {
         match self {
-            Self::Store(plan) => format!("store {}", store_name(plan.kind)),
+            Self::Store(plan) => format!("store {}", kind_name(plan.kind)),
             Self::Service(plan) => format!("service {}", plan.name),
         }
     }
@@ -153,15 +154,21 @@ impl Site<'_> {
 
     async fn create(&self, member: Member<'_>) -> Result<String, Fault> {
         let common = Common { network: &self.network, labels: &self.plan.labels };
+        let mut body = member.body(&common);
+        if let Member::Store(plan) = member
+            && let Some(prepared) = self.prepared(plan).await
+        {
+            prepared.apply(&mut body);
+        }
         let name = member.container();
         let fault = |error: EngineError| {
             let fault = error.into_fault();
             Fault::new(fault.code, format!("{} ({}): {}", member.what(), member.path(), fault.message))
         };
-        let id = match self.engine.create_container(name, member.body(&common)).await {
+        let id = match self.engine.create_container(name, body.clone()).await {
             Err(error) if error.kind == EngineErrorKind::NameTaken => {
                 self.clear_name(name).await?;
-                self.engine.create_container(name, member.body(&common)).await.map_err(fault)?
+                self.engine.create_container(name, body).await.map_err(fault)?
             }
             other => other.map_err(fault)?,
         };

@@ -37,7 +37,7 @@ pub struct MemberStatus {
 pub(super) async fn describe(engine: &Engine, lease: &TopologyLease) -> TopologyStatus {
     let plan = lease.plan();
     let stores = plan.stores.iter().map(|store| {
-        (crate::deploy::store_name(store.kind), "store", store.image.as_str(), Some(store.values.port), false)
+        (crate::stores::kind_name(store.kind), "store", store.image.as_str(), Some(store.values.port), false)
     });
     let services = plan.services.iter().map(|service| {
         (service.name.as_str(), "service", service.image.as_str(), service.port, service.may_finish)

@@ -3,7 +3,9 @@
 mod world;
 
 mod browser;
+mod data;
 mod deploy;
+mod prepared;
 mod one_shot;
 mod process;
 mod reaper;

@@ -85,7 +85,7 @@ async fn plays_a_role() {
     let state = PathBuf::from(text("state"));
     let _watchdog = (role["watched"] == true).then(|| watch(&owner, &state));
     let world = World::join(text("install")).await;
-    let runtime = world.runtime_in(&state, owner).await;
+    let runtime = world.runtime_in(&state, owner, false).await;
     println!("deploying");
     let scope = world.scope("r1");
     let lease = runtime.ensure_topology(&full_harness(), &scope).await.unwrap();

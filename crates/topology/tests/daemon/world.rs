@@ -13,7 +13,6 @@ use everdict_contracts::{ServiceHarness, decode};
 use everdict_topology::digest::DigestKey;
 use everdict_topology::engine::Engine;
 use everdict_topology::labels::{INSTALL, Owner};
-use everdict_topology::plan::ReadinessPlan;
 use everdict_topology::process::this_owner;
 use everdict_topology::runtime::{CaseScope, DockerTopologyRuntime, RuntimeOptions};
 use everdict_topology::stores::StockImages;
@@ -92,11 +91,21 @@ impl World {
 
     /// A runtime of this installation, as another process would have it when `owner` is another one.
     pub async fn runtime_of(&self, owner: Owner) -> Arc<DockerTopologyRuntime> {
-        self.runtime_in(self.state.path(), owner).await
+        self.runtime_in(self.state.path(), owner, false).await
+    }
+
+    /// A runtime that prepares databases for the next topology.
+    pub async fn preparing_runtime(&self) -> Arc<DockerTopologyRuntime> {
+        self.runtime_in(self.state.path(), this_owner(self.install.clone(), "runner"), true).await
     }
 
     /// The same with another state folder than this world's own.
-    pub async fn runtime_in(&self, state: &Path, owner: Owner) -> Arc<DockerTopologyRuntime> {
+    pub async fn runtime_in(
+        &self,
+        state: &Path,
+        owner: Owner,
+        prepare: bool,
+    ) -> Arc<DockerTopologyRuntime> {
         let mut options = RuntimeOptions::new(state, owner, DigestKey::new(self.key));
         options.images = StockImages {
             postgres: POSTGRES.to_owned(),
@@ -104,7 +113,8 @@ impl World {
             minio: MINIO.to_owned(),
             browser: BROWSER.to_owned(),
         };
-        options.readiness = ReadinessPlan { timeout: Duration::from_secs(60), interval: Duration::from_secs(1) };
+        // Its maker would show up among the containers that tests count.
+        options.prepare_databases = prepare;
         Arc::new(DockerTopologyRuntime::open(self.engine.clone(), options).await.unwrap())
     }
 
@@ -161,6 +171,15 @@ impl World {
         list.volumes.unwrap_or_default().into_iter().map(|volume| volume.name).collect()
     }
 
+    /// Tags of the images that this installation has made.
+    pub async fn images(&self) -> Vec<String> {
+        let filters = std::collections::HashMap::from([("label", vec![self.label()])]);
+        let options =
+            bollard::query_parameters::ListImagesOptionsBuilder::default().filters(&filters).build();
+        let images = self.docker.list_images(Some(options)).await.unwrap_or_default();
+        images.into_iter().flat_map(|image| image.repo_tags).collect()
+    }
+
     async fn remove_all(&self) {
         let label = [self.label()];
         for row in self.engine.list_containers(&label).await.unwrap_or_default() {
@@ -171,6 +190,10 @@ impl World {
         }
         for row in self.engine.list_volumes(&label).await.unwrap_or_default() {
             let _ = self.engine.remove_volume(&row.name).await;
+        }
+        for image in self.images().await {
+            let options = bollard::query_parameters::RemoveImageOptionsBuilder::default().build();
+            let _ = self.docker.remove_image(&image, Some(options), None).await;
         }
     }
 }
