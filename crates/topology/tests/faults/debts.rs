@@ -1,0 +1,69 @@
+//! What can't be removed is named, held against nobody, and paid for later.
+
+use std::time::Duration;
+
+use everdict_testkit::fake_engine::{Fault, Op, Times};
+use everdict_topology::runtime::TopologyRuntime as _;
+use serde_json::json;
+
+use crate::world::{World, full_harness, harness, timed};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_daemon_that_never_answers_a_removal_leaves_names_holds_nothing_up_and_is_asked_again() {
+    let world = World::new();
+    let runtime = world.runtime_with(|options| options.cleanup_limit = Duration::from_secs(2)).await;
+    let lease = runtime.ensure_topology(&harness(|_| {}), &world.scope("r1")).await.unwrap();
+    world.fake.arm(Op::ContainerRemove, "", Fault::BlackHole, Times::Always);
+    lease.release();
+    let (_, took) = timed(runtime.sweep_idle(Duration::ZERO)).await;
+    assert!(took < Duration::from_secs(6), "it gives up: {took:?}");
+    let debts: Vec<String> = runtime.debts().iter().map(ToString::to_string).collect();
+    let container = &world.fake.containers()[0];
+    assert!(debts.iter().any(|debt| debt.contains(container)), "{debts:?}");
+
+    let other = harness(|spec| spec["version"] = json!("2.0.0"));
+    let (lease, took) = timed(runtime.ensure_topology(&other, &world.scope("r2"))).await;
+    let lease = lease.unwrap();
+    assert!(took < Duration::from_secs(5), "the next case isn't held up: {took:?}");
+
+    world.fake.disarm();
+    runtime.sweep().await;
+    assert_eq!(runtime.debts(), []);
+    assert_eq!(world.fake.containers().len(), 1, "the one in use stays: {:?}", world.fake.containers());
+    lease.release();
+    runtime.shut_down().await;
+    assert_eq!(world.everything(), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_that_resists_is_owed_and_the_case_told() {
+    let world = World::new();
+    let runtime = world.runtime_with(|options| options.cleanup_limit = Duration::from_secs(2)).await;
+    let scope = world.scope("r1");
+    let lease = runtime.ensure_topology(&full_harness(), &scope).await.unwrap();
+    let browser = runtime.provision_browser(&lease, &scope).await.unwrap();
+    let name = browser.container().to_owned();
+    world.fake.arm(Op::ContainerRemove, &name, Fault::BlackHole, Times::Always);
+    let (result, took) = timed(browser.dispose()).await;
+    let debt = result.unwrap_err();
+    assert!(took < Duration::from_secs(6), "{took:?}");
+    assert!(debt.to_string().contains(&name), "{debt}");
+    world.fake.disarm();
+    runtime.sweep().await;
+    assert!(!world.fake.containers().contains(&name));
+    assert_eq!(runtime.debts(), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leftovers_of_a_daemon_that_went_away_are_swept_when_it_is_back() {
+    let world = World::new();
+    let runtime = world.runtime_with(|options| options.cleanup_limit = Duration::from_secs(1)).await;
+    runtime.ensure_topology(&full_harness(), &world.scope("r1")).await.unwrap().release();
+    world.fake.go_away();
+    runtime.sweep_idle(Duration::ZERO).await;
+    assert!(!runtime.debts().is_empty(), "what couldn't go is remembered");
+    world.fake.come_back();
+    runtime.sweep().await;
+    assert_eq!(runtime.debts(), []);
+    assert_eq!(world.everything(), [""; 0]);
+}

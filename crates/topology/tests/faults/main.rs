@@ -1,0 +1,11 @@
+//! What the runtime does when the daemon, a registry or a container fails, shown on a daemon over simulated state.
+#![cfg(unix)]
+
+mod world;
+
+mod addresses;
+mod cleanup;
+mod daemon;
+mod deploy;
+mod images;
+mod ports;
