@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 use std::{fs, io};
 
 pub use diff::{DiffCut, DiffRequest, RepoDiff, diff_since};
-pub use seed::{SeedRequest, seed};
+pub use seed::{SeedRequest, rebase, seed};
 
 /// What a tree looked like when the agent got it.
 #[derive(Debug, Clone, PartialEq, Eq)]

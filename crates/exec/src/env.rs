@@ -90,6 +90,14 @@ impl ChildEnv {
         Self { vars }
     }
 
+    /// An environment with nothing in it, for a process that has its own to start from (a container's).
+    #[must_use]
+    pub fn empty() -> Self {
+        Self {
+            vars: BTreeMap::new(),
+        }
+    }
+
     /// [`ChildEnv::for_job`] with HOME and TMPDIR of `scratch`.
     #[must_use]
     pub fn for_scratch(host: &HostEnv, scratch: &Scratch) -> Self {

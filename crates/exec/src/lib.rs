@@ -30,12 +30,12 @@ mod probe;
 mod scratch;
 mod unix;
 
-pub use checkout::{Baseline, DiffCut, DiffRequest, RepoDiff, SeedRequest, diff_since, seed};
+pub use checkout::{Baseline, DiffCut, DiffRequest, RepoDiff, SeedRequest, diff_since, rebase, seed};
 pub use contained::contained_in;
 pub use env::{ChildEnv, HostEnv};
 pub use error::ExecError;
 pub use launch::{Ended, Exit, ExitStatus, Launch, Program, run};
-pub use output::{CaptureLimits, Captured, MAX_LINE_CHARS, OutputSink, Stream};
+pub use output::{CaptureLimits, Captured, MAX_LINE_CHARS, OutputSink, Stream, StreamTap};
 pub use probe::{ProbeOutput, probe};
 pub use scratch::{Leftover, Scratch, SweepReport, sweep_stale};
 pub use unix::{Companion, ProcessId, become_subreaper, become_subreaper_beside_other_children};

@@ -6,6 +6,7 @@ mod pump;
 
 pub use capture::{CaptureLimits, Captured};
 pub use lines::MAX_LINE_CHARS;
+pub use pump::StreamTap;
 pub(crate) use pump::{StreamPump, feed};
 
 use crate::ProcessId;

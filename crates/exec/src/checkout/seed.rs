@@ -86,6 +86,24 @@ pub async fn seed(
     Ok(Baseline { head, tree, index })
 }
 
+/// Records anew what a seeded tree looks like, after setup that ran elsewhere has changed it.
+///
+/// # Errors
+/// `DRIVER_PROVISION_FAILED` when git can't take the tree in, `CANCELLED`.
+pub async fn rebase(
+    dir: &Path,
+    baseline: &Baseline,
+    env: &ChildEnv,
+    cancel: &CancellationToken,
+) -> Result<Baseline, Fault> {
+    let git = Git::new(dir, env, ErrorCode::DriverProvisionFailed, cancel);
+    let tree = write_tree(&git, &baseline.index).await?;
+    Ok(Baseline {
+        tree,
+        ..baseline.clone()
+    })
+}
+
 fn provision(step: &str) -> Fault {
     Fault::new(ErrorCode::DriverProvisionFailed, format!("failed to {step}"))
 }

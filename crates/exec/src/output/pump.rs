@@ -13,13 +13,50 @@ use super::{OutputSink, Stream};
 /// A quarter of a Linux pipe: large enough that a flood costs few reads, small enough to hold two per launch.
 const READ_BYTES: usize = 16 * 1024;
 
-/// Reads one stream of a child into its capture and, line by line, into the sink.
-pub(crate) struct StreamPump {
+/// Takes the bytes of one stream as they come: keeps them within limits and hands them on line by line.
+pub struct StreamTap {
     stream: Stream,
-    source: Option<pipe::Receiver>,
     capture: Capture,
     lines: LineSplitter,
     sink: Option<Arc<dyn OutputSink>>,
+}
+
+impl StreamTap {
+    /// A tap that has seen nothing yet.
+    #[must_use]
+    pub fn new(stream: Stream, limits: CaptureLimits, sink: Option<Arc<dyn OutputSink>>) -> Self {
+        Self {
+            stream,
+            capture: Capture::new(limits),
+            lines: LineSplitter::default(),
+            sink,
+        }
+    }
+
+    /// Takes the next bytes; how the stream is sliced makes no difference.
+    pub fn accept(&mut self, bytes: &[u8]) {
+        self.capture.push(bytes);
+        if let Some(sink) = &self.sink {
+            let stream = self.stream;
+            self.lines
+                .push(bytes, Instant::now(), &mut |line| sink.line(stream, line));
+        }
+    }
+
+    /// Flushes the unfinished line and gives out what was kept.
+    #[must_use]
+    pub fn finish(mut self) -> Captured {
+        if let Some(sink) = &self.sink {
+            self.lines.finish(&mut |line| sink.line(self.stream, line));
+        }
+        self.capture.finish()
+    }
+}
+
+/// Reads one stream of a child into its tap.
+pub(crate) struct StreamPump {
+    source: Option<pipe::Receiver>,
+    tap: StreamTap,
 }
 
 impl StreamPump {
@@ -31,11 +68,8 @@ impl StreamPump {
     ) -> io::Result<Self> {
         let source = Some(pipe::Receiver::from_owned_fd(source)?);
         Ok(Self {
-            stream,
             source,
-            capture: Capture::new(limits),
-            lines: LineSplitter::default(),
-            sink,
+            tap: StreamTap::new(stream, limits, sink),
         })
     }
 
@@ -48,7 +82,7 @@ impl StreamPump {
             }
             match source.try_read(&mut buffer) {
                 Ok(0) => break,
-                Ok(read) => self.accept(&buffer[..read]),
+                Ok(read) => self.tap.accept(&buffer[..read]),
                 Err(error)
                     if matches!(
                         error.kind(),
@@ -61,20 +95,8 @@ impl StreamPump {
     }
 
     /// Flushes the unfinished line and gives out the capture.
-    pub(crate) fn finish(mut self) -> Captured {
-        if let Some(sink) = &self.sink {
-            self.lines.finish(&mut |line| sink.line(self.stream, line));
-        }
-        self.capture.finish()
-    }
-
-    fn accept(&mut self, bytes: &[u8]) {
-        self.capture.push(bytes);
-        if let Some(sink) = &self.sink {
-            let stream = self.stream;
-            self.lines
-                .push(bytes, Instant::now(), &mut |line| sink.line(stream, line));
-        }
+    pub(crate) fn finish(self) -> Captured {
+        self.tap.finish()
     }
 }
 
