@@ -163,13 +163,8 @@ impl FakeEngine {
         }
     }
 
-    /// Goes away: connections are cut, the socket is gone, containers end with code 0 and stay.
-    pub fn go_away(&self) {
-        let run = self.run.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(run) = run {
-            run.cancel();
-        }
-        let _ = std::fs::remove_file(self.socket());
+    /// Ends every container with code 0, as a daemon that is told to stop does before it hangs up.
+    pub fn stop_containers(&self) {
         let running = self.shared.read(|state| {
             let running = state.containers.iter().filter(|one| one.phase == Phase::Running);
             running.map(|one| one.id.clone()).collect::<Vec<_>>()
@@ -177,6 +172,16 @@ impl FakeEngine {
         for id in running {
             self.shared.end(&id, 0, false);
         }
+    }
+
+    /// Goes away: connections are cut, the socket is gone, containers end with code 0 and stay.
+    pub fn go_away(&self) {
+        let run = self.run.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(run) = run {
+            run.cancel();
+        }
+        let _ = std::fs::remove_file(self.socket());
+        self.stop_containers();
     }
 
     /// Comes back on the same socket with all that it knew.

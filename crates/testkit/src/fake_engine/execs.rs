@@ -87,7 +87,7 @@ pub(super) fn start(shared: &Arc<Shared>, id: &str, ask: Ask) -> Result<Reply, R
     let stop = shared.stop.clone();
     if spec["Detach"].as_bool() == Some(true) {
         shared.tasks.spawn(async move {
-            tokio::select! { () = stop.cancelled() => {}, _ = run.execute(Vec::new()) => {} }
+            tokio::select! { () = stop.cancelled() => {}, () = run.unseen() => {} }
         });
         return Ok(nothing(StatusCode::OK));
     }
@@ -97,6 +97,62 @@ pub(super) fn start(shared: &Arc<Shared>, id: &str, ask: Ask) -> Result<Reply, R
     shared.tasks.spawn(async move {
         tokio::select! { () = stop.cancelled() => {}, _ = run.hijacked(upgrade) => {} }
     });
+    Ok(hijack())
+}
+
+impl Run {
+    async fn unseen(self) {
+        let answer = self.answer(Vec::new());
+        self.finish(&answer).await;
+    }
+
+    async fn hijacked(self, upgrade: OnUpgrade) -> std::io::Result<()> {
+        let upgraded = upgrade.await.map_err(std::io::Error::other)?;
+        let mut stream = TokioIo::new(upgraded);
+        let mut input = Vec::new();
+        if self.spec["AttachStdin"].as_bool() == Some(true) {
+            stream.read_to_end(&mut input).await?;
+        }
+        let answer = self.answer(input);
+        if !answer.stdout.is_empty() {
+            stream.write_all(&frame(false, &answer.stdout)).await?;
+        }
+        if !answer.stderr.is_empty() {
+            stream.write_all(&frame(true, &answer.stderr)).await?;
+        }
+        self.finish(&answer).await;
+        stream.shutdown().await
+    }
+
+    fn answer(&self, stdin: Vec<u8>) -> ExecAnswer {
+        let words = |field: &str| -> Vec<String> {
+            serde_json::from_value(self.spec[field].clone()).unwrap_or_default()
+        };
+        (self.script)(&ExecCall {
+            container: self.container.clone(),
+            argv: words("Cmd"),
+            env: words("Env"),
+            user: self.spec["User"].as_str().unwrap_or_default().to_owned(),
+            stdin,
+        })
+    }
+
+    /// Runs to the end and notes the exit code; the end of the container ends it too.
+    async fn finish(&self, answer: &ExecAnswer) {
+        let code = tokio::select! {
+            () = self.end.cancelled() => 137,
+            () = tokio::time::sleep(answer.after) => answer.code,
+        };
+        self.shared.edit(|state| {
+            if let Some(exec) = state.execs.iter_mut().find(|exec| exec.id == self.id) {
+                exec.code = Some(code);
+            }
+        });
+    }
+}
+
+/// The head of an answer after which the connection is the command's own.
+pub(super) fn hijack() -> Reply {
     let mut reply = nothing(StatusCode::SWITCHING_PROTOCOLS);
     let headers = reply.headers_mut();
     headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
@@ -105,48 +161,5 @@ pub(super) fn start(shared: &Arc<Shared>, id: &str, ask: Ask) -> Result<Reply, R
         header::CONTENT_TYPE,
         HeaderValue::from_static("application/vnd.docker.raw-stream"),
     );
-    Ok(reply)
-}
-
-impl Run {
-    async fn hijacked(self, upgrade: OnUpgrade) -> std::io::Result<()> {
-        let upgraded = upgrade.await.map_err(std::io::Error::other)?;
-        let mut stream = TokioIo::new(upgraded);
-        let mut input = Vec::new();
-        if self.spec["AttachStdin"].as_bool() == Some(true) {
-            stream.read_to_end(&mut input).await?;
-        }
-        let answer = self.execute(input).await;
-        if !answer.stdout.is_empty() {
-            stream.write_all(&frame(false, &answer.stdout)).await?;
-        }
-        if !answer.stderr.is_empty() {
-            stream.write_all(&frame(true, &answer.stderr)).await?;
-        }
-        stream.shutdown().await
-    }
-
-    /// Carries it out and notes the exit code; the end of the container ends it too.
-    async fn execute(&self, stdin: Vec<u8>) -> ExecAnswer {
-        let words = |field: &str| -> Vec<String> {
-            serde_json::from_value(self.spec[field].clone()).unwrap_or_default()
-        };
-        let answer = (self.script)(&ExecCall {
-            container: self.container.clone(),
-            argv: words("Cmd"),
-            env: words("Env"),
-            user: self.spec["User"].as_str().unwrap_or_default().to_owned(),
-            stdin,
-        });
-        let answer = tokio::select! {
-            () = self.end.cancelled() => ExecAnswer { code: 137, ..ExecAnswer::default() },
-            () = tokio::time::sleep(answer.after) => answer,
-        };
-        self.shared.edit(|state| {
-            if let Some(exec) = state.execs.iter_mut().find(|exec| exec.id == self.id) {
-                exec.code = Some(answer.code);
-            }
-        });
-        answer
-    }
+    reply
 }

@@ -1,5 +1,6 @@
 //! What an image is made of, as far as a container runtime can tell.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,7 +55,7 @@ pub struct ExecAnswer {
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
     pub code: i64,
-    /// How long it runs after its input has ended.
+    /// How long it runs on after it has written all that.
     pub after: Duration,
 }
 
@@ -81,6 +82,7 @@ pub struct FakeImage {
     /// Why the entrypoint can't be run.
     pub bad_command: Option<String>,
     pub exec: ExecScript,
+    pub labels: BTreeMap<String, String>,
 }
 
 impl FakeImage {
@@ -105,6 +107,7 @@ impl FakeImage {
             log: Vec::new(),
             bad_command: None,
             exec: Arc::new(|_| ExecAnswer::default()),
+            labels: BTreeMap::new(),
         }
     }
 

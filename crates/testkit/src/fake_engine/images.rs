@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use super::containers::labels;
 use super::image::FakeImage;
-use super::reply::{Ask, Refusal, Reply, ok};
+use super::reply::{Ask, Refusal, Reply, created, labels_match, ok};
 use super::state::{Phase, Shared};
 
 fn tags(image: &FakeImage) -> Vec<&str> {
@@ -44,21 +45,50 @@ pub(super) fn inspect(shared: &Shared, key: &str) -> Result<Reply, Refusal> {
             "Id": image.id(), "RepoTags": tags(image), "RepoDigests": digests(image), "Os": image.os,
             "Architecture": image.architecture, "Size": image.size, "VirtualSize": image.size,
             "Created": "2024-01-01T00:00:00Z",
-            "Config": {"Volumes": volumes, "ExposedPorts": ports, "Env": [], "Cmd": ["fake"]},
+            "Config": {"Labels": image.labels, "Volumes": volumes, "ExposedPorts": ports, "Env": [], "Cmd": ["fake"]},
         })))
     })
 }
 
-pub(super) fn list(shared: &Shared) -> Reply {
+pub(super) fn list(shared: &Shared, ask: &Ask) -> Reply {
+    let wanted = ask.filter("label");
     shared.read(|state| {
-        let rows = state.images.iter().map(|image| {
-            json!({
-                "Id": image.id(), "ParentId": "", "RepoTags": tags(image), "RepoDigests": digests(image),
-                "Created": 1_704_067_200, "Size": image.size, "VirtualSize": image.size, "SharedSize": -1,
-                "Labels": {}, "Containers": -1,
-            })
-        });
+        let rows = state
+            .images
+            .iter()
+            .filter(|image| labels_match(&wanted, &image.labels))
+            .map(|image| {
+                json!({
+                    "Id": image.id(), "ParentId": "", "RepoTags": tags(image), "RepoDigests": digests(image),
+                    "Created": 1_704_067_200, "Size": image.size, "VirtualSize": image.size, "SharedSize": -1,
+                    "Labels": image.labels, "Containers": -1,
+                })
+            });
         ok(&rows.collect())
+    })
+}
+
+/// Keeps a container as an image of that name, which runs as the container does.
+pub(super) fn commit(shared: &Arc<Shared>, key: &str, ask: &Ask) -> Result<Reply, Refusal> {
+    let config = ask.json()?;
+    let reference = format!("{}:{}", ask.text("repo"), ask.text("tag"));
+    shared.edit(|state| {
+        let base = state.container(key)?.image.clone();
+        if state.disk_full {
+            return Err(Refusal::new(
+                500,
+                "Error processing tar file(exit status 1): no space left on device",
+            ));
+        }
+        let image = FakeImage {
+            reference: reference.clone(),
+            labels: labels(&config["Labels"]),
+            ..base
+        };
+        let id = image.id();
+        state.images.retain(|other| other.reference != reference);
+        state.images.push(image);
+        Ok(created(&json!({"Id": id})))
     })
 }
 

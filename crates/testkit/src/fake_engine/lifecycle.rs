@@ -164,6 +164,11 @@ fn in_use(launch: &Launch, port: u16) -> Refusal {
     Refusal::new(500, text)
 }
 
+pub(super) async fn restart(shared: &Arc<Shared>, key: &str, fault: Option<Fault>) -> Result<Reply, Refusal> {
+    stop(shared, key)?;
+    start(shared, key, fault).await
+}
+
 pub(super) fn stop(shared: &Arc<Shared>, key: &str) -> Result<Reply, Refusal> {
     let (id, phase) = shared.read(|state| state.container(key).map(|one| (one.id.clone(), one.phase)))?;
     if phase != Phase::Running {

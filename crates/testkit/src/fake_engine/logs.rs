@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
+use tokio::io::AsyncWriteExt as _;
 
+use super::execs::hijack;
 use super::reply::{Ask, Refusal, Reply, frame, streamed};
 use super::state::{Frame, Phase, Shared};
 
@@ -35,6 +38,36 @@ pub(super) fn read(shared: &Arc<Shared>, key: &str, ask: &Ask) -> Result<Reply, 
     });
     let both = futures_util::StreamExt::chain(first, rest);
     Ok(streamed("application/vnd.docker.raw-stream", both))
+}
+
+/// Streams what is written from now on, or all of it with `logs`, over a hijacked connection. Input is ignored.
+pub(super) fn attach(shared: &Arc<Shared>, key: &str, ask: Ask) -> Result<Reply, Refusal> {
+    let (id, past) = shared.read(|state| {
+        let container = state.container(key)?;
+        Ok((container.id.clone(), container.log.len()))
+    })?;
+    let seen = if ask.flag("logs") { 0 } else { past };
+    let mut follower = Follower {
+        shared: Arc::clone(shared),
+        id,
+        seen,
+        wanted: Wanted::of(&ask),
+    };
+    let upgrade = ask
+        .upgrade
+        .ok_or_else(|| Refusal::new(400, "the fake only streams over a hijacked connection"))?;
+    let stop = shared.stop.clone();
+    let copy = async move {
+        let mut stream = TokioIo::new(upgrade.await.map_err(std::io::Error::other)?);
+        while let Some(bytes) = follower.next().await {
+            stream.write_all(&bytes).await?;
+        }
+        stream.shutdown().await
+    };
+    shared.tasks.spawn(async move {
+        tokio::select! { () = stop.cancelled() => {}, _ = copy => {} }
+    });
+    Ok(hijack())
 }
 
 struct Wanted {
