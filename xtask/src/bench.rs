@@ -4,6 +4,7 @@ mod control_plane;
 mod lease;
 mod process;
 mod stats;
+mod topology;
 
 use clap::Subcommand;
 
@@ -13,10 +14,13 @@ use crate::ToolResult;
 pub(crate) enum Bench {
     /// N jobs through a hub and a runner: throughput, pick-up, overhead, CPU and memory of the runner
     Lease(lease::LeaseBench),
+    /// A service topology on the local Docker daemon: ours, the docker CLI and the bare Engine API, side by side
+    Topology(topology::TopologyBench),
 }
 
 pub(crate) fn run(what: Bench) -> ToolResult<()> {
     match what {
         Bench::Lease(options) => lease::run(&options),
+        Bench::Topology(options) => topology::run(&options),
     }
 }
