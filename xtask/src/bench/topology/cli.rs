@@ -55,14 +55,42 @@ pub(super) fn round(name: &str) -> ToolResult<Round> {
 }
 
 fn measured(name: &str) -> ToolResult<Round> {
-    let (db, cache, web, browser) = (
-        format!("{name}-db"),
-        format!("{name}-cache"),
-        format!("{name}-web"),
-        format!("{name}-browser"),
-    );
     let start = Instant::now();
     docker(&["network", "create", name])?;
+    stores(name)?;
+    front_door(name)?;
+    let cold = since(start);
+
+    let browser = format!("{name}-browser");
+    let start = Instant::now();
+    docker(&[
+        "run",
+        "-d",
+        "--name",
+        &browser,
+        "--network",
+        name,
+        "-p",
+        "127.0.0.1::9222",
+        BROWSER,
+        "--remote-allow-origins=*",
+    ])?;
+    let address = published(&browser, "9222")?;
+    until("the browser", || http_ok(&address, "/json/version"))?;
+    let browser_ms = since(start);
+
+    let start = Instant::now();
+    docker(&["rm", "-f", "-v", &browser])?;
+    Ok(Round {
+        cold,
+        warm: None,
+        browser: browser_ms,
+        dispose: since(start),
+    })
+}
+
+fn stores(name: &str) -> ToolResult<()> {
+    let (db, cache) = (format!("{name}-db"), format!("{name}-cache"));
     docker(&[
         "run",
         "-d",
@@ -94,7 +122,11 @@ fn measured(name: &str) -> ToolResult<Round> {
         "cache",
         REDIS,
     ])?;
-    until("redis", || docker(&["exec", &cache, "redis-cli", "ping"]).is_ok())?;
+    until("redis", || docker(&["exec", &cache, "redis-cli", "ping"]).is_ok())
+}
+
+fn front_door(name: &str) -> ToolResult<()> {
+    let web = format!("{name}-web");
     docker(&[
         "run",
         "-d",
@@ -107,34 +139,7 @@ fn measured(name: &str) -> ToolResult<Round> {
         FRONT_DOOR,
     ])?;
     let address = published(&web, "8080")?;
-    until("the front door", || http_ok(&address, "/"))?;
-    let cold = since(start);
-
-    let start = Instant::now();
-    docker(&[
-        "run",
-        "-d",
-        "--name",
-        &browser,
-        "--network",
-        name,
-        "-p",
-        "127.0.0.1::9222",
-        BROWSER,
-        "--remote-allow-origins=*",
-    ])?;
-    let address = published(&browser, "9222")?;
-    until("the browser", || http_ok(&address, "/json/version"))?;
-    let browser_ms = since(start);
-
-    let start = Instant::now();
-    docker(&["rm", "-f", "-v", &browser])?;
-    Ok(Round {
-        cold,
-        warm: None,
-        browser: browser_ms,
-        dispose: since(start),
-    })
+    until("the front door", || http_ok(&address, "/"))
 }
 
 fn remove(name: &str) {

@@ -77,7 +77,7 @@ impl Floor {
 
     pub(super) async fn round(&self, n: usize) -> ToolResult<Round> {
         let name = format!("{}-floor-{n}", self.tag);
-        let result = self.measured(&name).await;
+        let result = Box::pin(self.measured(&name)).await;
         for part in ["browser", "web", "cache", "db"] {
             let options = RemoveContainerOptionsBuilder::default()
                 .force(true)
