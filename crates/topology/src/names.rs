@@ -36,11 +36,12 @@ pub fn distinct(text: &str, max: usize) -> String {
     format!("{kept}-{hash}")
 }
 
-/// Returns the name of a topology, at most 60 characters.
-pub fn topology(key: &TopologyKey, digest: &SpecDigest) -> String {
+/// Returns the name of an installation's topology, at most 60 characters. Two installations on one daemon have different
+/// names for the same topology: engine 20.10 can't start a container while two networks share a name.
+pub fn topology(install: &str, key: &TopologyKey, digest: &SpecDigest) -> String {
     let part = |text: &str| sanitize(text).chars().take(PART_CHARS).collect::<String>();
     let suffix = short_hash(
-        &[&key.tenant, &key.harness, &key.version, digest.as_str()],
+        &[install, &key.tenant, &key.harness, &key.version, digest.as_str()],
         SUFFIX_DIGITS,
     );
     format!("{PREFIX}-{}-{}-{suffix}", part(&key.harness), part(&key.version))
@@ -90,9 +91,9 @@ mod tests {
     #[test]
     fn a_name_is_readable_and_short() {
         let digest = SpecDigest::of(b"x");
-        let name = topology(&key("acme", "browser-use", "1.0.0"), &digest);
+        let name = topology("inst", &key("acme", "browser-use", "1.0.0"), &digest);
         assert!(name.starts_with("everdict-browser-use-1.0.0-"), "{name}");
-        let long = topology(&key("acme", &"h".repeat(200), &"9".repeat(200)), &digest);
+        let long = topology("inst", &key("acme", &"h".repeat(200), &"9".repeat(200)), &digest);
         assert!(long.len() <= 60, "{long}");
     }
 
@@ -100,10 +101,11 @@ mod tests {
     fn what_sanitising_makes_equal_is_still_told_apart() {
         let digest = SpecDigest::of(b"x");
         let names = [
-            topology(&key("acme", "h", "1.0+a"), &digest),
-            topology(&key("acme", "h", "1.0-a"), &digest),
-            topology(&key("other", "h", "1.0-a"), &digest),
-            topology(&key("acme", "h", "1.0-a"), &SpecDigest::of(b"y")),
+            topology("inst", &key("acme", "h", "1.0+a"), &digest),
+            topology("inst", &key("acme", "h", "1.0-a"), &digest),
+            topology("inst", &key("other", "h", "1.0-a"), &digest),
+            topology("inst", &key("acme", "h", "1.0-a"), &SpecDigest::of(b"y")),
+            topology("other", &key("acme", "h", "1.0-a"), &digest),
         ];
         let different: std::collections::BTreeSet<_> = names.iter().collect();
         assert_eq!(different.len(), names.len(), "{names:?}");

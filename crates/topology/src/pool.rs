@@ -293,6 +293,20 @@ impl Pool {
         true
     }
 
+    /// Takes down what of the named topologies of this process' making is in nobody's books: a call that timed out may
+    /// have been carried out later.
+    pub(crate) async fn take_down_strays(&self, install: &str, names: std::collections::BTreeSet<String>) {
+        for name in names {
+            let Ok(Some(_site)) = self.locks.try_site(&name) else { continue };
+            // In this order: a deployment that begins now waits for the site lock.
+            if self.slots().contains_key(&name) {
+                continue;
+            }
+            let Ok(Some(_unused)) = self.locks.try_unused(&name) else { continue };
+            self.owe(tear_down(&self.engine, install, &name).await);
+        }
+    }
+
     /// Tries again what could not be removed.
     pub(crate) async fn pay_debts(&self) {
         let owed = std::mem::take(&mut *self.debts.lock().unwrap_or_else(PoisonError::into_inner));

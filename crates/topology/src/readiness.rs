@@ -9,6 +9,7 @@ mod wire;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -50,6 +51,8 @@ pub enum Probe {
     HttpOk { address: SocketAddr, path: String },
     /// `GET /` is answered with anything below 500; where no HTTP is spoken, an answer or an open ear is enough.
     Service { address: SocketAddr },
+    /// It has printed this text, wherever the pieces of its output are cut.
+    Output { text: String },
     /// A command in the container exits with 0: where its network can't be reached from here.
     Exec { argv: Vec<String> },
     /// It has run for a while, or ended with code 0.
@@ -113,15 +116,17 @@ pub async fn until_ready(wait: &Wait<'_>) -> Result<Ready, NotReady> {
 /// Takes one look, for a container that is said to be up already.
 pub async fn answers_now(engine: &Engine, container: &str, probe: &Probe) -> bool {
     match probe {
-        Probe::Settled { .. } => true,
+        Probe::Settled { .. } | Probe::Output { .. } => true,
         probe => look(engine, container, probe).await.is_ok(),
     }
 }
 
 impl Wait<'_> {
     async fn look_until_ready(&self, last: &mut String) {
-        if let Probe::Settled { needed } = self.probe {
-            return self.settle(*needed, last).await;
+        match self.probe {
+            Probe::Settled { needed } => return self.settle(*needed, last).await,
+            Probe::Output { text } => return self.listen(text, last).await,
+            _ => {}
         }
         let longest = match self.probe {
             Probe::Exec { .. } => LONGEST_ENGINE_PAUSE,
@@ -155,6 +160,23 @@ impl Wait<'_> {
         }
         "it hasn't run for long".clone_into(last);
         sleep_until(settled).await;
+    }
+
+    async fn listen(&self, text: &str, last: &mut String) {
+        let mut heard = TextFinder::new(text);
+        match self.engine.follow_output(self.container).await {
+            Ok(mut pieces) => {
+                *last = format!("it hasn't printed `{text}`");
+                while let Some(piece) = pieces.next().await {
+                    if heard.take(&piece) {
+                        return;
+                    }
+                }
+            }
+            Err(error) => *last = error.to_string(),
+        }
+        // Its output has ended, or can't be had: its end or the deadline decides.
+        std::future::pending::<()>().await;
     }
 
     async fn after_exit(&self, ended: Result<i64, EngineError>) -> Result<Ready, NotReadyReason> {
@@ -198,10 +220,52 @@ async fn look(engine: &Engine, container: &str, probe: &Probe) -> Result<(), Str
                 Err(error) => Err(error.to_string()),
             }
         }
-        Probe::Settled { .. } => Ok(()),
+        Probe::Settled { .. } | Probe::Output { .. } => Ok(()),
+    }
+}
+
+/// Finds a text in output that comes in pieces.
+struct TextFinder<'t> {
+    text: &'t [u8],
+    /// What a match could have begun with.
+    tail: Vec<u8>,
+}
+
+impl<'t> TextFinder<'t> {
+    fn new(text: &'t str) -> Self {
+        Self { text: text.as_bytes(), tail: Vec::new() }
+    }
+
+    /// Takes the next piece; true once the text has come.
+    fn take(&mut self, piece: &[u8]) -> bool {
+        self.tail.extend_from_slice(piece);
+        if self.text.is_empty() || self.tail.windows(self.text.len()).any(|part| part == self.text) {
+            return true;
+        }
+        let spare = self.tail.len().saturating_sub(self.text.len() - 1);
+        self.tail.drain(..spare);
+        false
     }
 }
 
 async fn within(look: impl Future<Output = Result<(), String>>) -> Result<(), String> {
     timeout(LOOK_LIMIT, look).await.unwrap_or_else(|_| Err(format!("no answer within {} s", LOOK_LIMIT.as_secs())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TextFinder;
+
+    #[test]
+    fn a_text_is_found_however_its_pieces_are_cut() {
+        for cut in 0..=12 {
+            let output = b"get re ready";
+            let mut finder = TextFinder::new("ready");
+            let found = finder.take(&output[..cut]) | finder.take(&output[cut..]);
+            assert!(found, "cut at {cut}");
+        }
+        let mut finder = TextFinder::new("ready");
+        assert!(!"reread".bytes().any(|byte| finder.take(&[byte])));
+        assert!(finder.take(b"y"), "across pieces of one byte, and without a newline");
+    }
 }

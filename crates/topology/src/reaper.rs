@@ -5,11 +5,12 @@
 //! another, living process uses stays, whoever made it. What can't be proved is kept and listed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
 
 use futures_util::future::join_all;
 
 use crate::deploy::{Debt, DebtObject, filter_install};
-use crate::engine::{Engine, EngineError};
+use crate::engine::{Engine, EngineError, EngineErrorKind};
 use crate::labels::{self, Kind, Owner};
 use crate::lock::LockFolder;
 use crate::process::{Life, life_of};
@@ -22,6 +23,8 @@ pub struct Found {
     pub kind: String,
     /// Empty when it belongs to none.
     pub topology: String,
+    /// Who made it, as far as its labels tell.
+    pub owner: Option<Owner>,
     pub verdict: Verdict,
 }
 
@@ -60,6 +63,19 @@ pub(crate) enum Dead<'a> {
     Proved,
     /// Those of this one, which is known to have ended, and of no other.
     Only(&'a Owner),
+}
+
+/// Looks at everything of an installation whose state is in `state_dir`, and touches nothing.
+///
+/// # Errors
+/// Any [`EngineError`]; [`EngineErrorKind::Other`] when the state folder can't be used.
+pub async fn report_in(engine: &Engine, install: &str, state_dir: &Path) -> Result<Vec<Found>, EngineError> {
+    let daemon = engine.info().await?.id;
+    let locks = LockFolder::open(state_dir, &daemon).map_err(|error| {
+        let text = format!("{}: {error}", state_dir.display());
+        EngineError::new(EngineErrorKind::Other, "open the folder of locks", text)
+    })?;
+    report(engine, install, &locks).await
 }
 
 /// Looks at everything of this installation, and touches nothing.
@@ -181,13 +197,14 @@ impl Judge<'_> {
         let text = |name: &str| labels.get(name).cloned().unwrap_or_default();
         let (kind, topology) = (text(labels::KIND), text(labels::TOPOLOGY));
         let owner: HashMap<String, String> = labels.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
-        let verdict = match self.life(Owner::from_labels(&owner).as_ref()) {
+        let owner = Owner::from_labels(&owner);
+        let verdict = match self.life(owner.as_ref()) {
             Life::Alive => Verdict::Owned,
             Life::Unknown => Verdict::Unverified,
             Life::Dead if shared(&kind) && self.is_used(&topology) => Verdict::Used,
             Life::Dead => Verdict::Lost,
         };
-        Found { object, kind, topology, verdict }
+        Found { object, kind, topology, owner, verdict }
     }
 
     fn life(&self, owner: Option<&Owner>) -> Life {

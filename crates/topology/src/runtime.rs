@@ -141,6 +141,10 @@ pub trait TopologyRuntime: Send + Sync {
     /// Names the members that aren't well, and why, for a case that ran out of time.
     fn diagnose<'a>(&'a self, lease: &'a TopologyLease) -> BoxFuture<'a, Option<String>>;
 
+    /// Waits until a member of the topology ends that shouldn't, and tells which and why, with the end of its log. To be
+    /// raced against a case that is being driven. Cancel safe.
+    fn broken<'a>(&'a self, lease: &'a TopologyLease) -> BoxFuture<'a, Fault>;
+
     /// Takes down one topology, by name, unless somebody uses it. Tells whether it is gone.
     fn teardown<'a>(&'a self, topology: &'a str) -> BoxFuture<'a, bool>;
 
@@ -215,7 +219,11 @@ impl DockerTopologyRuntime {
         if let Some(ttl) = self.options.idle_ttl {
             self.pool.sweep_idle(ttl).await;
         }
-        reaper::sweep(&self.engine, &self.options.owner, self.pool.locks()).await
+        let report = reaper::sweep(&self.engine, &self.options.owner, self.pool.locks()).await;
+        let mine = report.found.iter().filter(|found| found.owner.as_ref() == Some(&self.options.owner));
+        let topologies = mine.map(|found| found.topology.clone()).filter(|name| !name.is_empty()).collect();
+        self.pool.take_down_strays(&self.options.owner.install, topologies).await;
+        report
     }
 
     /// Key, name and number of uses of each topology that stands, as far as this process knows.
@@ -384,6 +392,10 @@ impl TopologyRuntime for DockerTopologyRuntime {
 
     fn diagnose<'a>(&'a self, lease: &'a TopologyLease) -> BoxFuture<'a, Option<String>> {
         Box::pin(observe::diagnose(&self.engine, lease))
+    }
+
+    fn broken<'a>(&'a self, lease: &'a TopologyLease) -> BoxFuture<'a, Fault> {
+        Box::pin(observe::broken(&self.engine, lease))
     }
 
     fn teardown<'a>(&'a self, topology: &'a str) -> BoxFuture<'a, bool> {

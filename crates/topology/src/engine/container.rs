@@ -9,11 +9,13 @@ use bollard::models::{
     ContainerSummaryStateEnum, HealthStatusEnum,
 };
 use bollard::query_parameters::{
-    CreateContainerOptionsBuilder, InspectContainerOptions, KillContainerOptionsBuilder,
+    AttachContainerOptionsBuilder, CreateContainerOptionsBuilder, InspectContainerOptions, KillContainerOptionsBuilder,
     ListContainersOptionsBuilder, LogsOptionsBuilder, RemoveContainerOptionsBuilder, StartContainerOptions,
     WaitContainerOptionsBuilder,
 };
+use bytes::Bytes;
 use futures_util::StreamExt as _;
+use futures_util::stream::BoxStream;
 
 use super::{CREATE_LIMIT, Engine, EngineError, EngineErrorKind, READ_LIMIT, REMOVE_LIMIT, START_LIMIT};
 
@@ -206,6 +208,20 @@ impl Engine {
         }
     }
 
+    /// Follows what a container prints, from its start, as it comes: in the log itself a line shows only when it has
+    /// ended.
+    ///
+    /// # Errors
+    /// Any [`EngineError`] at the start; later ones end the stream.
+    pub async fn follow_output(&self, id: &str) -> Result<BoxStream<'static, Bytes>, EngineError> {
+        let options =
+            AttachContainerOptionsBuilder::default().stdout(true).stderr(true).logs(true).stream(true).build();
+        let attached = self.docker.attach_container(id, Some(options));
+        let attached = self.call("follow a container's output", READ_LIMIT, attached).await?;
+        let pieces = attached.output.take_while(|piece| std::future::ready(piece.is_ok())).filter_map(|piece| std::future::ready(piece.ok().map(message)));
+        Ok(pieces.boxed())
+    }
+
     /// Reads the end of a container's log, both streams in the order in which they were written.
     ///
     /// # Errors
@@ -237,7 +253,7 @@ impl Engine {
     }
 }
 
-fn message(piece: LogOutput) -> bytes::Bytes {
+fn message(piece: LogOutput) -> Bytes {
     match piece {
         LogOutput::StdErr { message }
         | LogOutput::StdOut { message }

@@ -35,7 +35,7 @@ pub(super) fn plan(spec: &ServiceHarness, context: &PlanContext<'_>) -> Result<T
         stem: DRAFT,
     };
     let digest = identity.digest(context.digest_key);
-    let name = names::topology(&key, &digest);
+    let name = names::topology(&context.owner.install, &key, &digest);
     let members = Members::plan(spec, context, &needs, &name)?;
     let browser = browser(spec, context)?;
     Ok(TopologyPlan {

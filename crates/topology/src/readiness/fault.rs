@@ -74,6 +74,20 @@ impl fmt::Display for NotReady {
 impl std::error::Error for NotReady {}
 
 impl NotReady {
+    /// Turns it into the failure of a case that was being driven when a member ended.
+    pub(crate) fn into_broken_fault(self) -> Fault {
+        let message = self.to_string().replace("before it was ready", "while the case was driven");
+        let code = match self.blame {
+            Blame::Harness => ErrorCode::HarnessRunFailed,
+            Blame::Machine => ErrorCode::UpstreamError,
+        };
+        let mut fault = Fault::new(code, message);
+        if matches!(self.reason, NotReadyReason::Ended { oom_killed: true, .. }) {
+            fault = fault.with_signal(SIGNAL_OOM);
+        }
+        if self.log.is_empty() { fault } else { fault.with_log_tail(self.log) }
+    }
+
     /// Turns it into the failure of a case.
     pub fn into_fault(self) -> Fault {
         let message = self.to_string();

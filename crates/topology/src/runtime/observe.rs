@@ -1,13 +1,19 @@
 //! What a topology looks like from outside: for the member, and for a case that has to explain itself.
 
+use everdict_contracts::Fault;
 use futures_util::future::join_all;
 
 use super::TopologyLease;
 use crate::engine::{ContainerView, Engine, Health, LogQuery, RunState};
 use crate::labels::{self, Kind};
+use crate::readiness::{Blame, NotReady, NotReadyReason};
+use crate::stores::kind_name;
 
 /// Lines of a member's log that are shown.
 const LOG_LINES: u32 = 400;
+
+/// Lines of the log of a member that has ended.
+const BROKEN_LOG_LINES: u32 = 50;
 
 /// A topology, member by member.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +43,7 @@ pub struct MemberStatus {
 pub(super) async fn describe(engine: &Engine, lease: &TopologyLease) -> TopologyStatus {
     let plan = lease.plan();
     let stores = plan.stores.iter().map(|store| {
-        (crate::stores::kind_name(store.kind), "store", store.image.as_str(), Some(store.values.port), false)
+        (kind_name(store.kind), "store", store.image.as_str(), Some(store.values.port), false)
     });
     let services = plan.services.iter().map(|service| {
         (service.name.as_str(), "service", service.image.as_str(), service.port, service.may_finish)
@@ -84,6 +90,34 @@ fn trouble(view: &ContainerView, may_finish: bool) -> Option<String> {
         RunState::Running if view.restarts > 0 => Some(format!("was restarted {} times", view.restarts)),
         RunState::Running => None,
     }
+}
+
+/// Waits for the first member that ends against its plan.
+pub(super) async fn broken(engine: &Engine, lease: &TopologyLease) -> Fault {
+    let plan = lease.plan();
+    let stores = plan.stores.iter().map(|store| (kind_name(store.kind), Blame::Machine, false));
+    let services =
+        plan.services.iter().map(|service| (service.name.as_str(), Blame::Harness, service.may_finish));
+    let ends = stores.chain(services).map(|(name, blame, may_finish)| {
+        let id = lease.containers().get(name).copied().unwrap_or_default().to_owned();
+        Box::pin(async move {
+            let code = match engine.wait_for_exit(&id).await {
+                Ok(0) if may_finish => return std::future::pending().await,
+                Ok(code) => code,
+                Err(error) => return error.into_fault(),
+            };
+            let view = engine.inspect_container(&id).await;
+            let (oom_killed, error) = view.map(|view| (view.oom_killed, view.error)).unwrap_or_default();
+            let log = engine.log_tail(&id, LogQuery::tail(BROKEN_LOG_LINES)).await.unwrap_or_default();
+            let reason = NotReadyReason::Ended { code, oom_killed, error };
+            NotReady { what: name.to_owned(), blame, reason, log }.into_broken_fault()
+        })
+    });
+    let ends: Vec<_> = ends.collect();
+    if ends.is_empty() {
+        return std::future::pending().await;
+    }
+    futures_util::future::select_all(ends).await.0
 }
 
 pub(super) async fn logs(

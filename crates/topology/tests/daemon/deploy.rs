@@ -342,3 +342,65 @@ async fn a_foreign_container_of_the_same_name_is_left_alone() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_ends_in_mid_case_is_told_at_once() {
+    in_world("ends_in_mid_case", |world| async move {
+        let runtime = world.runtime().await;
+        let spec = harness(|_| {});
+        let lease = runtime.ensure_topology(&spec, &world.scope("r1")).await.unwrap();
+        assert_eq!(runtime.diagnose(&lease).await, None);
+        let web = lease.containers()["web"].to_owned();
+        let end = async { world.engine.kill_container(&web, "SIGKILL").await.unwrap() };
+        let (fault, ()) = tokio::join!(runtime.broken(&lease), end);
+        assert!(fault.message.contains("web ended while the case was driven"), "{fault}");
+        assert!(fault.extra.log_tail.as_deref().unwrap().contains("front door listening"));
+        let sick = runtime.diagnose(&lease).await.unwrap();
+        assert!(sick.contains("service web has ended with exit code 137"), "{sick}");
+        let status = runtime.describe(&lease).await;
+        assert!(!status.members[0].running, "{status:?}");
+        let log = runtime.service_logs(&lease, "web", None).await.unwrap();
+        assert!(log.contains("front door listening"));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_appears_after_a_call_was_given_up_is_swept() {
+    in_world("appears_later", |world| async move {
+        let runtime = world.runtime().await;
+        let spec = harness(|_| {});
+        let lease = runtime.ensure_topology(&spec, &world.scope("r1")).await.unwrap();
+        let labels = lease.plan().labels.clone();
+        let name = lease.plan().name.clone();
+        drop(lease);
+        assert!(runtime.teardown(&name).await);
+        let labels = everdict_topology::labels::of_kind(&labels, everdict_topology::labels::Kind::Network, None);
+        let request = everdict_topology::engine::NetworkRequest { name: &name, labels: &labels };
+        world.engine.create_network(&request).await.unwrap();
+        runtime.sweep().await;
+        assert_eq!(world.ours().await, Vec::<String>::new());
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_installations_have_the_same_harness_at_once() {
+    in_world("two_installations", |world| async move {
+        let other = World::join(format!("{}-other", world.install)).await;
+        let owner = Owner { install: other.install.clone(), ..this_owner(other.install.clone(), "runner") };
+        let (first, second) = (world.runtime().await, other.runtime_of(owner).await);
+        let spec = harness(|_| {});
+        let scopes = [world.scope("r1"), other.scope("r1")];
+        let (one, two) =
+            tokio::join!(first.ensure_topology(&spec, &scopes[0]), second.ensure_topology(&spec, &scopes[1]));
+        let swept = first.sweep().await;
+        let different = one.as_ref().unwrap().containers() != two.as_ref().unwrap().containers();
+        drop(two);
+        second.shut_down().await;
+        assert!(different);
+        assert!(swept.found.iter().all(|found| found.owner.as_ref().unwrap().install == world.install));
+        assert_eq!(world.ours().await.len(), 2, "what is the other's went, and nothing else");
+    })
+    .await;
+}

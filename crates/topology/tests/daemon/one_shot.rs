@@ -2,6 +2,7 @@ use std::time::{Duration, Instant};
 
 use bollard::models::{ContainerConfig, ContainerCreateBody};
 use bollard::query_parameters::{CommitContainerOptionsBuilder, RemoveImageOptionsBuilder};
+use everdict_topology::readiness::{Blame, Probe, Ready, Wait, until_ready};
 use everdict_topology::runtime::TopologyRuntime as _;
 use serde_json::json;
 
@@ -90,6 +91,39 @@ async fn a_one_shot_that_fails_fails_the_case_at_once_with_its_log() {
         assert!(fault.extra.log_tail.as_deref().unwrap().contains("no such table"));
         assert!(took < Duration::from_secs(5), "{took:?}");
         assert_eq!(world.ours().await, Vec::<String>::new());
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_text_without_a_newline_is_heard_when_it_is_printed() {
+    in_world("text_without_newline", |world| async move {
+        let code = "import sys, time; w = sys.stdout; w.write('getting rea'); w.flush(); time.sleep(0.3); \
+                    w.write('dy'); w.flush(); time.sleep(600)";
+        let image = image(&world, "printing", code).await;
+        let body = ContainerCreateBody {
+            image: Some(image.clone()),
+            labels: Some([(everdict_topology::labels::INSTALL.to_owned(), world.install.clone())].into()),
+            ..Default::default()
+        };
+        let id = world.docker.create_container(None, body).await.unwrap().id;
+        world.engine.start_container(&id).await.unwrap();
+        let cancel = tokio_util::sync::CancellationToken::new();
+        let wait = Wait {
+            engine: &world.engine,
+            container: &id,
+            what: "it",
+            probe: &Probe::Output { text: "ready".to_owned() },
+            blame: Blame::Harness,
+            may_finish: false,
+            budget: Duration::from_secs(20),
+            interval: Duration::from_secs(1),
+            cancel: &cancel,
+        };
+        let heard = until_ready(&wait).await;
+        world.engine.remove_container(&id).await.unwrap();
+        remove(&world, &image).await;
+        assert_eq!(heard.unwrap(), Ready::Up);
     })
     .await;
 }
