@@ -3,6 +3,8 @@
 //! Networks and containers are always referred to by id: on engine 20.10 several networks can share one name, and a
 //! name that is ambiguous fails only when the next container is created.
 
+mod archive;
+mod attached;
 mod container;
 mod error;
 mod exec;
@@ -15,6 +17,7 @@ use std::time::Duration;
 
 use bollard::{API_DEFAULT_VERSION, Docker};
 
+pub(crate) use attached::{AttachedExec, ExecState};
 pub use container::{ContainerRow, ContainerView, Health, LogQuery, RunState};
 pub use error::{EngineError, EngineErrorKind};
 pub use exec::{ExecInput, ExecOutcome, ExecRequest};

@@ -5,6 +5,7 @@
 #![expect(missing_docs, reason = "fields carry the protocol's own names; a comment stands where the name isn't enough")]
 
 mod browser;
+pub mod case_container;
 mod deploy;
 pub mod digest;
 pub mod discovery;

@@ -25,6 +25,7 @@ mod waves;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub(crate) use limits::of_service as service_limits;
 pub use pins::apply as apply_pins;
 
 /// Everything that decides a plan beside the spec itself.

@@ -22,7 +22,7 @@ const LEAST_MEMORY_MB: u64 = 6;
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
 /// Returns the limits of a service, or which field can't be met and why.
-pub(super) fn of_service(wanted: ResourceRequest) -> Result<Limits, (&'static str, String)> {
+pub(crate) fn of_service(wanted: ResourceRequest) -> Result<Limits, (&'static str, String)> {
     let cpu_nanos = wanted
         .cpu
         .map(|milli| {
