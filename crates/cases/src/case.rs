@@ -17,6 +17,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use self::collect::Collected;
 use self::plan::CasePlan;
+pub(crate) use self::plan::agent_timeout;
 use crate::context::CaseContext;
 use crate::grading::{self, GraderCompute};
 use crate::harness::{Drive, millis};

@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use everdict_contracts::{Fault, TraceEvent};
+use everdict_contracts::{Fault, TraceEvent, TrackEntry};
 use everdict_exec::HostEnv;
 use tokio_util::sync::CancellationToken;
+
+use crate::service::TopologyPort;
 
 /// Receives what a case shows while it runs. Called on the task that drives the case, so it must not block.
 pub trait Progress: Send + Sync {
@@ -14,6 +16,12 @@ pub trait Progress: Send + Sync {
 
     /// New trace events, in order; each event comes once.
     fn trace(&self, events: Vec<TraceEvent>);
+
+    /// A request, a console line or a navigation of the case's browser. Nobody has to look.
+    fn track(&self, _entry: TrackEntry) {}
+
+    /// A picture of the case's browser: PNG in base64. Nobody has to look.
+    fn frame(&self, _png_base64: String) {}
 }
 
 /// The outside world of one case.
@@ -25,6 +33,8 @@ pub struct CaseContext {
     pub work_root: PathBuf,
     /// Gets the live view.
     pub progress: Arc<dyn Progress>,
+    /// Where service topologies run; without one a service case is refused.
+    pub services: Option<Arc<dyn TopologyPort>>,
     /// Stops the case.
     pub cancel: CancellationToken,
 }

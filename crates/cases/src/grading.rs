@@ -15,6 +15,9 @@ const MIN_BUDGET: Duration = Duration::from_secs(60);
 /// And at most half an hour, the longest a single grader command may take: a lease is not held for a hanging grader.
 const MAX_BUDGET: Duration = Duration::from_secs(1_800);
 
+/// A grader whose time is up gets this long to stop what it started, as the gradebook has it.
+pub(crate) const STOP_GRACE: Duration = Duration::from_secs(60);
+
 /// The time for each grading phase. It is grading's own: an agent that used all of its time is graded all the same.
 pub(crate) fn budget(case_timeout: Duration) -> Duration {
     case_timeout.clamp(MIN_BUDGET, MAX_BUDGET)

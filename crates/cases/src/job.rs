@@ -4,6 +4,7 @@ use everdict_contracts::{CaseJob, CaseResult, Fault, HarnessSpec};
 
 use crate::case::run_case;
 use crate::context::CaseContext;
+use crate::service::ServiceTopologyBackend;
 
 /// Runs a leased job to its result.
 ///
@@ -16,11 +17,14 @@ use crate::context::CaseContext;
 /// be set up, the run was cancelled (`CANCELLED`). [`Fault::failure`] classifies it.
 pub async fn run_leased_job(job: &CaseJob, ctx: &CaseContext) -> Result<CaseResult, Fault> {
     match &job.harness_spec {
-        Some(HarnessSpec::Service(service)) => Err(Fault::bad_request(format!(
-            "harnessSpec.kind: harness `{}` is a service topology, and this runner has no topology runtime to start its \
-             services with",
-            service.id
-        ))),
+        Some(HarnessSpec::Service(service)) => match &ctx.services {
+            Some(port) => Box::pin(ServiceTopologyBackend::new(port.as_ref(), ctx).run(job, service)).await,
+            None => Err(Fault::bad_request(format!(
+                "harnessSpec.kind: harness `{}` is a service topology, and this runner has no topology runtime to start \
+                 its services with",
+                service.id
+            ))),
+        },
         Some(HarnessSpec::Command(_) | HarnessSpec::Process(_)) | None => Box::pin(run_case(job, ctx)).await,
     }
 }

@@ -22,9 +22,11 @@ mod harness;
 mod job;
 mod recorder;
 mod sandbox;
+mod service;
 mod span;
 mod template;
 mod world;
 
 pub use context::{CaseContext, Progress};
 pub use job::run_leased_job;
+pub use service::{CallbackHost, CaseBrowser, DockerTopologies, TopologyPort, TopologyUse};

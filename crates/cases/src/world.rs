@@ -58,6 +58,48 @@ pub(crate) fn admit(case: &EvalCase) -> Result<ExecutionManifest, Fault> {
     manifest(case)
 }
 
+/// Checks that the case may run on a topology of containers, and says what world that is.
+///
+/// Its image and its machine are those of the harness' services.
+///
+/// # Errors
+/// `BAD_REQUEST` naming the declaration that a topology can't honour.
+pub(crate) fn admit_service(case: &EvalCase, runtime: &str) -> Result<ExecutionManifest, Fault> {
+    let declared = case.placement.as_ref().and_then(|placement| placement.os);
+    if let Some(os) = declared.filter(|os| *os != Os::Linux) {
+        return Err(Fault::bad_request(format!(
+            "evalCase.placement.os: the case asks for {}, and a topology's containers are linux",
+            name(os)
+        )));
+    }
+    if case
+        .network
+        .as_ref()
+        .is_some_and(|network| network.mode != NetworkMode::Public)
+    {
+        return Err(Fault::bad_request(
+            "evalCase.network: a topology's containers reach the open network; with it the case would be another task",
+        ));
+    }
+    Ok(ExecutionManifest {
+        os: Os::Linux,
+        os_resolved: resolved(declared),
+        driver: None,
+        image: None,
+        runtime: Some(runtime.to_owned()),
+        manifest_version: None,
+        image_provenance: None,
+        world: None,
+    })
+}
+
+fn resolved(declared: Option<Os>) -> OsResolved {
+    match declared {
+        Some(_) => OsResolved::Declared,
+        None => OsResolved::Defaulted,
+    }
+}
+
 fn manifest(case: &EvalCase) -> Result<ExecutionManifest, Fault> {
     let declared = case.placement.as_ref().and_then(|placement| placement.os);
     if let Some(os) = declared.filter(|os| *os != HOST_OS) {
@@ -69,11 +111,7 @@ fn manifest(case: &EvalCase) -> Result<ExecutionManifest, Fault> {
     }
     Ok(ExecutionManifest {
         os: HOST_OS,
-        os_resolved: if declared.is_some() {
-            OsResolved::Declared
-        } else {
-            OsResolved::Defaulted
-        },
+        os_resolved: resolved(declared),
         driver: Some("local".to_owned()),
         image: None,
         runtime: None,

@@ -253,6 +253,7 @@ impl<'a> Run<'a> {
             host_env: Arc::clone(&self.core.config.host_env),
             work_root: self.core.config.work_root.clone(),
             progress: Arc::new(evidence.clone()),
+            services: None,
             cancel: self.cancel.clone(),
         };
         evidence.log("▶ Started: running the case on this self-hosted runner");

@@ -47,7 +47,7 @@ impl CasePlan {
 }
 
 /// The case's own limit, unless whoever runs this process set another one for all cases.
-fn agent_timeout(case_seconds: u64, host: &HostEnv) -> Result<Duration, Fault> {
+pub(crate) fn agent_timeout(case_seconds: u64, host: &HostEnv) -> Result<Duration, Fault> {
     let seconds = match host.get("EVERDICT_TIMEOUT_SEC").filter(|text| !text.is_empty()) {
         None => case_seconds,
         Some(text) => text

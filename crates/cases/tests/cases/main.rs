@@ -70,6 +70,7 @@ impl World {
             host_env: Arc::new(HostEnv::from_pairs(self.host.clone())),
             work_root: self.root(),
             progress: self.seen.clone(),
+            services: None,
             cancel: self.cancel.clone(),
         }
     }

@@ -1,5 +1,5 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use bollard::models::{Ipam, IpamConfig, Network, NetworkCreateRequest};
 use bollard::query_parameters::ListNetworksOptionsBuilder;
@@ -125,6 +125,15 @@ impl Engine {
         Ok(network.containers.unwrap_or_default().into_keys().collect())
     }
 
+    /// The address that `host.docker.internal` has inside of containers: the default bridge's, on the daemon's machine.
+    /// `None` when the daemon has no such bridge.
+    pub async fn host_gateway(&self) -> Option<IpAddr> {
+        let options = bollard::query_parameters::InspectNetworkOptions::default();
+        let call = self.docker.inspect_network("bridge", Some(options));
+        let network = self.call("inspect a network", READ_LIMIT, call).await.ok()?;
+        network.ipam?.config?.into_iter().find_map(gateway)
+    }
+
     /// Removes a network; one that is gone already counts as removed.
     ///
     /// # Errors
@@ -135,6 +144,16 @@ impl Engine {
             other => other,
         }
     }
+}
+
+/// The gateway of a range: the one that is named, else the first address, which docker takes by itself.
+fn gateway(config: IpamConfig) -> Option<IpAddr> {
+    if let Some(named) = config.gateway {
+        return named.parse().ok();
+    }
+    let (base, _) = config.subnet.as_ref()?.split_once('/')?;
+    let base: Ipv4Addr = base.parse().ok()?;
+    Some(IpAddr::V4(Ipv4Addr::from(u32::from(base).checked_add(1)?)))
 }
 
 /// Every fallback range, from a place on that depends on `seed`, so that two processes rarely try the same one.
@@ -153,7 +172,22 @@ fn fallback_subnets(seed: &str) -> impl Iterator<Item = String> {
 mod tests {
     use std::collections::HashSet;
 
-    use super::fallback_subnets;
+    use bollard::models::IpamConfig;
+
+    use super::{fallback_subnets, gateway};
+
+    #[test]
+    fn a_range_that_names_no_gateway_has_its_first_address_for_one() {
+        let config = |subnet: &str, named: Option<&str>| IpamConfig {
+            subnet: Some(subnet.to_owned()),
+            gateway: named.map(str::to_owned),
+            ..IpamConfig::default()
+        };
+        let found = |config| gateway(config).map(|address| address.to_string());
+        assert_eq!(found(config("172.17.0.0/16", None)).as_deref(), Some("172.17.0.1"));
+        assert_eq!(found(config("10.1.0.0/24", Some("10.1.0.254"))).as_deref(), Some("10.1.0.254"));
+        assert_eq!(found(config("fd00::/64", None)), None);
+    }
 
     #[test]
     fn fallback_ranges_are_distinct_aligned_and_many() {
