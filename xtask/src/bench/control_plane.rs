@@ -8,8 +8,10 @@ use crate::ToolResult;
 
 /// Longest wait for one run; a benchmark that needs more is broken, not slow.
 const RUN_DEADLINE: Duration = Duration::from_secs(60);
-/// Pause between two looks at a run: small beside the milliseconds measured from the record itself.
+/// Pause between two looks at one run whose times are taken from its record: it only delays the next sample.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// The same while a whole queue drains: looking must not compete with what is measured.
+const GLANCE_EVERY: Duration = Duration::from_millis(20);
 
 #[derive(Clone)]
 pub(super) struct ControlPlane {
@@ -111,6 +113,15 @@ impl ControlPlane {
 
     /// Waits until the run has ended and returns its record.
     pub(super) async fn finished(&self, run: &str) -> ToolResult<Value> {
+        self.finished_looking_every(run, LOOK_EVERY).await
+    }
+
+    /// The same for the last run of a queue.
+    pub(super) async fn drained(&self, run: &str) -> ToolResult<Value> {
+        self.finished_looking_every(run, GLANCE_EVERY).await
+    }
+
+    async fn finished_looking_every(&self, run: &str, pause: Duration) -> ToolResult<Value> {
         let deadline = Instant::now() + RUN_DEADLINE;
         loop {
             let record = self
@@ -122,7 +133,7 @@ impl ControlPlane {
                 _ if Instant::now() > deadline => {
                     return Err(format!("run {run} did not end: {record}").into());
                 }
-                _ => tokio::time::sleep(LOOK_EVERY).await,
+                _ => tokio::time::sleep(pause).await,
             }
         }
     }

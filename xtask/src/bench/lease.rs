@@ -266,7 +266,7 @@ async fn throughput(
     }
     // One runner drains its own queue first in, first out: when the last has ended, at most the other workers' jobs
     // are still running, and those are looked at once each.
-    client.finished(&last).await?;
+    client.drained(&last).await?;
     for run in runs.iter().rev().take(8) {
         client.finished(run).await?;
     }
