@@ -26,6 +26,29 @@ async fn a_daemon_that_restarts_in_mid_deploy_is_the_machines_fault_and_leaves_n
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_daemon_that_ends_containers_before_it_hangs_up_is_the_machines_fault_too() {
+    let world = World::without_images();
+    world.fake.load(FakeImage::new(WEB, Behaviour::Deaf));
+    let runtime = world.runtime().await;
+    let (spec, scope) = (harness(|_| {}), world.scope("r1"));
+    let shut_down = async {
+        world.fake.until("it waits", SOON, |fake| !fake.calls_of(Op::ContainerWait).is_empty()).await;
+        world.fake.stop_containers();
+        // It answers for a moment longer.
+        let asked = |fake: &everdict_testkit::FakeEngine| !fake.calls_of(Op::ContainerInspect).is_empty();
+        world.fake.until("it was asked why", SOON, asked).await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        world.fake.go_away();
+    };
+    let (result, ()) = tokio::join!(runtime.ensure_topology(&spec, &scope), shut_down);
+    let failure = result.err().unwrap().failure();
+    assert_eq!((failure.class, failure.retryable), (FailureClass::Infra, true), "{failure:?}");
+    world.fake.come_back();
+    runtime.sweep().await;
+    world.until_empty(SOON).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_daemon_that_restarts_under_a_topology_costs_one_case_and_the_next_is_well() {
     let world = World::new();
     let runtime = world.runtime().await;

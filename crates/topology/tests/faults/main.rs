@@ -4,6 +4,7 @@
 mod world;
 
 mod addresses;
+mod budget;
 mod cleanup;
 mod daemon;
 mod deploy;
