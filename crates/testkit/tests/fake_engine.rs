@@ -81,7 +81,7 @@ async fn one_of_eight_gets_a_containers_name_and_all_get_a_networks() {
     assert_eq!(status, 400);
     assert_eq!(
         answer["message"],
-        "network net is ambiguous (6 matches found on name)"
+        "6 matches found based on name: network net is ambiguous"
     );
 }
 

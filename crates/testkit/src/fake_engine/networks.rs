@@ -85,6 +85,24 @@ fn explicit(state: &State, text: &str) -> Result<(Ipv4Addr, u8), Refusal> {
     Ok(subnet)
 }
 
+/// By id or name, with the words that the API has for a name that several share.
+fn found<'s>(state: &'s State, key: &str) -> Result<&'s Network, Refusal> {
+    state.network(key).map_err(|refusal| match refusal.status {
+        400 => {
+            let count = state
+                .networks
+                .iter()
+                .filter(|network| network.name == key)
+                .count();
+            Refusal::new(
+                400,
+                format!("{count} matches found based on name: network {key} is ambiguous"),
+            )
+        }
+        _ => refusal,
+    })
+}
+
 fn described(state: &State, network: &Network, with_containers: bool) -> Value {
     let members = state.containers.iter().filter_map(|one| {
         let (_, address) = one.endpoint.as_ref().filter(|(id, _)| *id == network.id)?;
@@ -107,7 +125,7 @@ fn described(state: &State, network: &Network, with_containers: bool) -> Value {
 }
 
 pub(super) fn inspect(shared: &Shared, key: &str) -> Result<Reply, Refusal> {
-    shared.read(|state| Ok(ok(&described(state, state.network(key)?, true))))
+    shared.read(|state| Ok(ok(&described(state, found(state, key)?, true))))
 }
 
 pub(super) fn list(shared: &Shared, ask: &Ask) -> Reply {
@@ -124,7 +142,7 @@ pub(super) fn list(shared: &Shared, ask: &Ask) -> Reply {
 
 pub(super) fn remove(shared: &Arc<Shared>, key: &str) -> Result<Reply, Refusal> {
     shared.edit(|state| {
-        let network = state.network(key)?;
+        let network = found(state, key)?;
         let id = network.id.clone();
         let attached = |one: &super::state::Container| {
             one.phase == Phase::Running && one.endpoint.as_ref().is_some_and(|(network, _)| *network == id)
@@ -144,7 +162,7 @@ pub(super) fn remove(shared: &Arc<Shared>, key: &str) -> Result<Reply, Refusal> 
 pub(super) fn connect(shared: &Arc<Shared>, key: &str, ask: &Ask) -> Result<Reply, Refusal> {
     let spec = ask.json()?;
     shared.edit(|state| {
-        let network = state.network(key)?.clone();
+        let network = found(state, key)?.clone();
         let address = state.next_address(&network);
         let container = state.container_mut(spec["Container"].as_str().unwrap_or_default())?;
         if container.phase == Phase::Running {
@@ -157,7 +175,7 @@ pub(super) fn connect(shared: &Arc<Shared>, key: &str, ask: &Ask) -> Result<Repl
 pub(super) fn disconnect(shared: &Arc<Shared>, key: &str, ask: &Ask) -> Result<Reply, Refusal> {
     let spec = ask.json()?;
     shared.edit(|state| {
-        let id = state.network(key)?.id.clone();
+        let id = found(state, key)?.id.clone();
         let container = state.container_mut(spec["Container"].as_str().unwrap_or_default())?;
         if container
             .endpoint

@@ -17,7 +17,10 @@ fn ours(number: usize) -> String {
 }
 
 fn sized(reference: &str) -> FakeImage {
-    FakeImage { size: 5 * GB, ..FakeImage::web(reference) }
+    FakeImage {
+        size: 5 * GB,
+        ..FakeImage::web(reference)
+    }
 }
 
 fn keeper(state: &Path) -> Arc<Images> {
@@ -34,7 +37,14 @@ fn age(state: &Path) {
     let path = state.join("images.json");
     let mut ledger: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     for entry in ledger.as_object_mut().unwrap().values_mut() {
-        let number: u64 = entry["reference"].as_str().unwrap().rsplit(':').next().unwrap().parse().unwrap();
+        let number: u64 = entry["reference"]
+            .as_str()
+            .unwrap()
+            .rsplit(':')
+            .next()
+            .unwrap()
+            .parse()
+            .unwrap();
         entry["usedAt"] = json!(entry["usedAt"].as_u64().unwrap() - (1 + number) * 86_400);
     }
     std::fs::write(path, ledger.to_string()).unwrap();
@@ -50,7 +60,9 @@ async fn only_our_least_recently_used_images_go_and_what_that_frees_is_told() {
         world.fake.publish(sized(&ours(number)));
     }
     let keeper = keeper(world.state.path());
-    let runtime = world.runtime_with(|options| options.keeper = Arc::clone(&keeper)).await;
+    let runtime = world
+        .runtime_with(|options| options.keeper = Arc::clone(&keeper))
+        .await;
     let spec = |number: usize| {
         harness(move |spec| {
             spec["version"] = json!(number.to_string());
@@ -59,7 +71,10 @@ async fn only_our_least_recently_used_images_go_and_what_that_frees_is_told() {
     };
     let mut leases = Vec::new();
     for number in 0..5 {
-        let lease = runtime.ensure_topology(&spec(number), &world.scope("r1")).await.unwrap();
+        let lease = runtime
+            .ensure_topology(&spec(number), &world.scope("r1"))
+            .await
+            .unwrap();
         // The least recently used of all stays in use.
         if number == 4 {
             leases.push(lease);
@@ -76,8 +91,16 @@ async fn only_our_least_recently_used_images_go_and_what_that_frees_is_told() {
     let left = world.fake.images();
     assert_eq!(left.len(), 8 + 4, "{left:?}");
     assert!(!left.contains(&ours(3)), "{left:?}");
-    assert_eq!(keeper.trim(runtime.engine()).await.unwrap().removed, [""; 0], "within the budget now");
-    assert_eq!(world.fake.calls_of(Op::ImageRemove).len(), 1, "nothing else was even tried");
+    assert_eq!(
+        keeper.trim(runtime.engine()).await.unwrap().removed,
+        [""; 0],
+        "within the budget now"
+    );
+    assert_eq!(
+        world.fake.calls_of(Op::ImageRemove).len(),
+        1,
+        "nothing else was even tried"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -85,8 +108,14 @@ async fn an_image_that_the_member_had_before_is_never_ours() {
     let world = World::without_images();
     world.fake.load(sized(WEB));
     let keeper = keeper(world.state.path());
-    let runtime = world.runtime_with(|options| options.keeper = Arc::clone(&keeper)).await;
-    runtime.ensure_topology(&harness(|_| {}), &world.scope("r1")).await.unwrap().release();
+    let runtime = world
+        .runtime_with(|options| options.keeper = Arc::clone(&keeper))
+        .await;
+    runtime
+        .ensure_topology(&harness(|_| {}), &world.scope("r1"))
+        .await
+        .unwrap()
+        .release();
     let usage = keeper.usage(runtime.engine()).await.unwrap();
     assert_eq!((usage.ours.len(), usage.ours_bytes), (0, 0));
 }

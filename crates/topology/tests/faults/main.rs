@@ -9,4 +9,5 @@ mod cleanup;
 mod daemon;
 mod deploy;
 mod images;
+mod manners;
 mod ports;

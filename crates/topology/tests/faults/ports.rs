@@ -12,7 +12,10 @@ async fn a_port_that_was_taken_before_the_bind_is_tried_again() {
         let world = World::new();
         world.fake.arm(Op::ContainerStart, "web", fault, Times::Count(2));
         let runtime = world.runtime().await;
-        runtime.ensure_topology(&harness(|_| {}), &world.scope("r1")).await.unwrap();
+        runtime
+            .ensure_topology(&harness(|_| {}), &world.scope("r1"))
+            .await
+            .unwrap();
         assert_eq!(world.fake.calls_of(Op::ContainerStart).len(), 3);
     }
 }
@@ -23,14 +26,28 @@ async fn a_port_that_stays_taken_is_the_machines_fault_after_three_tries_again()
         let world = World::new();
         world.fake.arm(Op::ContainerStart, "web", fault, Times::Always);
         let runtime = world.runtime().await;
-        let result = runtime.ensure_topology(&harness(|_| {}), &world.scope("r1")).await;
+        let result = runtime
+            .ensure_topology(&harness(|_| {}), &world.scope("r1"))
+            .await;
         let failure = result.err().unwrap().failure();
-        assert_eq!((failure.class, failure.retryable), (FailureClass::Infra, true), "{failure:?}");
+        assert_eq!(
+            (failure.class, failure.retryable),
+            (FailureClass::Infra, true),
+            "{failure:?}"
+        );
         let words = ["port is already allocated", "address already in use"];
-        assert!(words.iter().any(|word| failure.message.contains(word)), "{}", failure.message);
+        assert!(
+            words.iter().any(|word| failure.message.contains(word)),
+            "{}",
+            failure.message
+        );
         assert!((2..=4).contains(&world.fake.calls_of(Op::ContainerStart).len()));
         runtime.settle().await;
-        assert_eq!(world.everything(), [""; 0], "the container that was only created goes too");
+        assert_eq!(
+            world.everything(),
+            [""; 0],
+            "the container that was only created goes too"
+        );
     }
 }
 
@@ -39,13 +56,32 @@ async fn a_browser_gets_the_same_patience() {
     let world = World::new();
     let runtime = world.runtime().await;
     let scope = world.scope("r1");
-    let lease = runtime.ensure_topology(&crate::world::full_harness(), &scope).await.unwrap();
-    world.fake.arm(Op::ContainerStart, "-browser-", Fault::PortInUse, Times::Count(2));
+    let lease = runtime
+        .ensure_topology(&crate::world::full_harness(), &scope)
+        .await
+        .unwrap();
+    world
+        .fake
+        .arm(Op::ContainerStart, "-browser-", Fault::PortInUse, Times::Count(2));
     let browser = runtime.provision_browser(&lease, &scope).await.unwrap();
     browser.dispose().await.unwrap();
-    world.fake.arm(Op::ContainerStart, "-browser-", Fault::PortAllocated, Times::Always);
-    let failure = runtime.provision_browser(&lease, &scope).await.err().unwrap().failure();
-    assert_eq!((failure.class, failure.retryable), (FailureClass::Infra, true), "{failure:?}");
+    world.fake.arm(
+        Op::ContainerStart,
+        "-browser-",
+        Fault::PortAllocated,
+        Times::Always,
+    );
+    let failure = runtime
+        .provision_browser(&lease, &scope)
+        .await
+        .err()
+        .unwrap()
+        .failure();
+    assert_eq!(
+        (failure.class, failure.retryable),
+        (FailureClass::Infra, true),
+        "{failure:?}"
+    );
     runtime.settle().await;
     assert_eq!(world.fake.containers().len(), 3, "{:?}", world.fake.containers());
 }

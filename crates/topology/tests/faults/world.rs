@@ -20,9 +20,6 @@ pub const POSTGRES: &str = "fake/postgres:16";
 pub const REDIS: &str = "fake/redis:7";
 pub const BROWSER: &str = "fake/browser:1";
 
-/// What the member has on the daemon before a test begins.
-pub const FOREIGN: &str = "members-own-thing";
-
 /// Long enough on a busy machine for what takes milliseconds.
 pub const SOON: Duration = Duration::from_secs(10);
 
@@ -70,14 +67,20 @@ impl World {
             minio: "fake/minio:1".to_owned(),
             browser: BROWSER.to_owned(),
         };
-        options.readiness =
-            ReadinessPlan { timeout: Duration::from_secs(60), interval: Duration::from_secs(1) };
+        options.readiness = ReadinessPlan {
+            timeout: Duration::from_secs(60),
+            interval: Duration::from_secs(1),
+        };
         // Its maker would show up among the containers that tests count.
         options.prepare_databases = false;
         // In the background, where it would disturb what a test counts.
         options.prepare_databases = false;
         change(&mut options);
-        Arc::new(DockerTopologyRuntime::open(self.engine().await, options).await.unwrap())
+        Arc::new(
+            DockerTopologyRuntime::open(self.engine().await, options)
+                .await
+                .unwrap(),
+        )
     }
 
     pub fn scope(&self, run: &str) -> CaseScope {
@@ -152,4 +155,21 @@ pub async fn timed<T>(work: impl Future<Output = T>) -> (T, Duration) {
     let begin = Instant::now();
     let value = work.await;
     (value, begin.elapsed())
+}
+
+/// Reports a test that cannot run here.
+pub fn skip(test: &str, why: &str) {
+    use std::io::Write as _;
+    let line = format!("SKIPPED {test}: {why}\n");
+    eprint!("{line}");
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the test runner hands the path over in the environment"
+    )]
+    let path = std::env::var_os("EVERDICT_SKIP_LOG");
+    if let Some(path) = path
+        && let Ok(mut file) = std::fs::OpenOptions::new().append(true).create(true).open(path)
+    {
+        let _ = file.write_all(line.as_bytes());
+    }
 }
