@@ -1,6 +1,7 @@
 //! One case on the process path, phase by phase.
 
 mod collect;
+mod container;
 mod plan;
 mod seed;
 
@@ -12,6 +13,7 @@ use everdict_contracts::{
 };
 use everdict_exec::Scratch;
 use everdict_graders::GradeInput;
+use everdict_topology::case_container::CaseContainer;
 use jiff::Timestamp;
 use tokio::time::{Instant, MissedTickBehavior};
 
@@ -27,7 +29,7 @@ use crate::sandbox::Sandbox;
 /// How often the live trace is shown: each flush is one request, and a reader can't follow more.
 const LIVE_TRACE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Runs a case whose harness is a process on this host.
+/// Runs a case whose harness is a process, on this host or in a container of the case's image.
 ///
 /// # Errors
 /// See [`crate::run_leased_job`].
@@ -37,11 +39,18 @@ pub(crate) async fn run_case(job: &CaseJob, ctx: &CaseContext) -> Result<CaseRes
     say_what_is_missing(job, ctx);
     let recorder = Arc::new(Recorder::new(Arc::clone(&ctx.progress)));
     let scratch = Scratch::create(&ctx.work_root)?;
-    let worked = {
-        let sandbox = Sandbox::new(&scratch, ctx);
-        work(job, &mut plan, &sandbox, &recorder).await
+    let (container, worked) = match container::start(job, &plan, ctx).await {
+        Ok(container) => {
+            let sandbox = Sandbox::new(&scratch, container.as_ref(), ctx);
+            let worked = work(job, &mut plan, &sandbox, &recorder).await;
+            (container, worked)
+        }
+        Err(fault) => (None, Err(fault)),
     };
-    let released = release(scratch, ctx).await;
+    if let Some(container) = &container {
+        plan.manifest.image_provenance = Some(container.provenance().clone());
+    }
+    let released = release(container, scratch, ctx).await;
     recorder.flush();
     let snapshot = worked?;
     ctx.still_wanted()?;
@@ -60,11 +69,9 @@ fn say_what_is_missing(job: &CaseJob, ctx: &CaseContext) {
         ctx.progress
             .log("[everdict] the job asks for metered model usage, which this runner does not meter");
     }
-    if let Some(isolation) = job
-        .eval_case
-        .placement
-        .as_ref()
-        .and_then(|placement| placement.isolation.as_deref())
+    let placement = job.eval_case.placement.as_ref();
+    if job.eval_case.image.is_none()
+        && let Some(isolation) = placement.and_then(|placement| placement.isolation.as_deref())
     {
         ctx.progress.log(&format!(
             "[everdict] the case asks for `{isolation}` isolation, which a host process has not"
@@ -124,11 +131,17 @@ async fn drive(
 }
 
 /// Removes the sandbox. What can't be removed is named in the log and in the mark, and changes nothing else.
-async fn release(scratch: Scratch, ctx: &CaseContext) -> TraceEvent {
+async fn release(container: Option<CaseContainer>, scratch: Scratch, ctx: &CaseContext) -> TraceEvent {
     let started = Timestamp::now();
     let clock = Instant::now();
     let place = scratch.path().to_owned();
-    let left = scratch.remove().await.err().unwrap_or_default();
+    let mut left: Vec<String> = Vec::new();
+    if let Some(container) = container {
+        let resisting = container.remove().await;
+        left.extend(resisting.map(|debt| format!("{}: {}", debt.object, debt.why)));
+    }
+    let files = scratch.remove().await.err().unwrap_or_default();
+    left.extend(files.iter().map(ToString::to_string));
     let took = millis(clock.elapsed());
     let message = match left.first() {
         None => format!("sandbox released in {took}ms"),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use everdict_contracts::{Fault, TraceEvent, TrackEntry};
 use everdict_exec::HostEnv;
+use everdict_topology::case_container::CaseContainers;
 use tokio_util::sync::CancellationToken;
 
 use crate::service::TopologyPort;
@@ -35,6 +36,8 @@ pub struct CaseContext {
     pub progress: Arc<dyn Progress>,
     /// Where service topologies run; without one a service case is refused.
     pub services: Option<Arc<dyn TopologyPort>>,
+    /// Makes the containers of cases that name an image; without one such a case is refused.
+    pub containers: Option<Arc<CaseContainers>>,
     /// Stops the case.
     pub cancel: CancellationToken,
 }

@@ -51,8 +51,8 @@ impl<'a> GraderCompute<'a> {
         let ran = self.sandbox.run(line, None).await?;
         Ok(ComputeOutput {
             exit_code: ran.exit_code,
-            stdout: ran.exit.stdout.text(),
-            stderr: ran.exit.stderr.text(),
+            stdout: ran.stdout.text(),
+            stderr: ran.stderr.text(),
             timed_out: ran.timed_out,
         })
     }

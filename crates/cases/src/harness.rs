@@ -107,11 +107,14 @@ fn exit_detail(command: &str, ran: &Ran, duration_ms: u32) -> serde_json::Value 
     if let Some(signal) = ran.signal {
         detail["signal"] = signal.into();
     }
-    if ran.exit.killed_after_grace {
+    if ran.killed_after_grace {
         detail["killedAfterGrace"] = true.into();
     }
-    if !ran.exit.survivors.is_empty() {
-        detail["leftoverProcesses"] = ran.exit.survivors.len().into();
+    if ran.survivors > 0 {
+        detail["leftoverProcesses"] = ran.survivors.into();
+    }
+    if ran.oom_kills > 0 {
+        detail["oomKilledProcesses"] = ran.oom_kills.into();
     }
     detail
 }

@@ -4,9 +4,9 @@
 //! scratch directory, drives the harness in it, snapshots what it did, grades it in two phases and assembles the
 //! [`everdict_contracts::CaseResult`].
 //!
-//! What it refuses: a world it can't provide. Another operating system, limits on cpu or memory, a closed network, an
-//! image or a service topology are config-class faults before anything runs, because a case that ran in another world
-//! than it declares measures another task.
+//! What it refuses: a world it can't provide. Another operating system, an image without a docker daemon, limits or a
+//! closed network without an image are config-class faults before anything runs, because a case that ran in another
+//! world than it declares measures another task.
 //!
 //! Invariants:
 //! - Everything that can be wrong with a job (graders, template, environment, world) is found before the agent runs.

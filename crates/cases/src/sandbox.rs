@@ -1,25 +1,36 @@
-//! The scratch directory of a case as a place to run shell lines in.
+//! Where a case's shell lines run: a scratch directory on this host, or a container of the case's image.
+
+mod host;
+mod image;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use everdict_contracts::{ErrorCode, Fault};
-use everdict_exec::{
-    CaptureLimits, ChildEnv, Exit, ExitStatus, Launch, OutputSink, Program, Scratch, Stream,
-};
+use everdict_contracts::Fault;
+use everdict_exec::{Captured, ChildEnv, OutputSink, Scratch, Stream};
+use everdict_topology::case_container::CaseContainer;
 
-use crate::context::{CaseContext, Progress, cancelled};
+use self::host::HostPlace;
+use self::image::ImagePlace;
+use crate::context::{CaseContext, Progress};
 
-/// Where a case's files are, relative to the scratch directory.
+/// Where a case's files are, relative to the sandbox.
 pub(crate) const WORK: &str = "work";
 
-/// A case's own directory with what every command in it shares.
+/// The place of a case with what every command in it shares.
 pub(crate) struct Sandbox<'a> {
-    pub(crate) scratch: &'a Scratch,
+    /// For the case's own commands.
     pub(crate) env: ChildEnv,
     pub(crate) ctx: &'a CaseContext,
+    scratch: &'a Scratch,
+    place: Place<'a>,
+}
+
+enum Place<'a> {
+    Host(HostPlace<'a>),
+    Image(ImagePlace<'a>),
 }
 
 /// A shell line to run.
@@ -37,78 +48,103 @@ pub(crate) struct Ran {
     pub(crate) exit_code: i32,
     pub(crate) signal: Option<i32>,
     pub(crate) timed_out: bool,
-    pub(crate) exit: Exit,
+    pub(crate) killed_after_grace: bool,
+    /// How many of its processes could not be ended.
+    pub(crate) survivors: usize,
+    /// How many of its processes the kernel ended for want of memory.
+    pub(crate) oom_kills: u64,
+    pub(crate) duration: Duration,
+    pub(crate) stdout: Captured,
+    pub(crate) stderr: Captured,
+}
+
+/// What a look at a file of the sandbox gave.
+pub(crate) enum FileRead {
+    Missing,
+    /// Why it can't be read.
+    Unreadable(String),
+    /// As much of it as was asked for.
+    Bytes { bytes: Vec<u8>, cut: bool },
 }
 
 impl<'a> Sandbox<'a> {
-    pub(crate) fn new(scratch: &'a Scratch, ctx: &'a CaseContext) -> Self {
-        let mut env = ChildEnv::for_scratch(&ctx.host_env, scratch);
-        // A git command in a case without a repository must not find the one the scratch directory may lie in.
-        env.set("GIT_CEILING_DIRECTORIES", scratch.path());
-        Self { scratch, env, ctx }
+    /// The container when there is one, else the scratch directory.
+    pub(crate) fn new(scratch: &'a Scratch, container: Option<&'a CaseContainer>, ctx: &'a CaseContext) -> Self {
+        match container {
+            None => Self {
+                env: host::env(scratch, ctx),
+                ctx,
+                scratch,
+                place: Place::Host(HostPlace { scratch, ctx }),
+            },
+            Some(container) => Self {
+                env: image::env(container),
+                ctx,
+                scratch,
+                place: Place::Image(ImagePlace { container, scratch, ctx }),
+            },
+        }
     }
 
-    /// The directory `cwd` of the sandbox, made if it isn't there. An absolute one counts from the sandbox's root.
-    pub(crate) fn dir(&self, cwd: &str) -> Result<PathBuf, Fault> {
-        let dir = self.locate(cwd)?;
-        std::fs::create_dir_all(&dir).map_err(|error| {
-            Fault::new(
-                ErrorCode::ComputeExecFailed,
-                format!("failed to create working directory `{cwd}`: {error}"),
-            )
-        })?;
-        Ok(dir)
+    /// The directory on this host in which the case's repository is made, and compared at the end.
+    pub(crate) fn host_tree(&self) -> &Path {
+        self.scratch.work()
     }
 
-    /// A path of the sandbox. An absolute one counts from the sandbox's root.
+    /// What git on this host gets to see.
+    pub(crate) fn host_env(&self) -> ChildEnv {
+        host::env(self.scratch, self.ctx)
+    }
+
+    /// Whether commands run where [`Sandbox::host_tree`] isn't.
+    pub(crate) fn is_apart(&self) -> bool {
+        matches!(self.place, Place::Image(_))
+    }
+
+    /// Hands the tree that was made on this host to the case.
     ///
     /// # Errors
-    /// `BAD_REQUEST` when the path, or a link on it, leads out.
-    pub(crate) fn locate(&self, path: &str) -> Result<PathBuf, Fault> {
-        match path.trim_start_matches('/') {
-            "" | "." => Ok(self.scratch.path().to_owned()),
-            relative => Ok(self.scratch.contained(relative)?),
+    /// `DRIVER_PROVISION_FAILED`, `CANCELLED`.
+    pub(crate) async fn push_tree(&self) -> Result<(), Fault> {
+        match &self.place {
+            Place::Host(_) => Ok(()),
+            Place::Image(image) => image.push_tree().await,
+        }
+    }
+
+    /// Makes the tree on this host what the case has made of it, and names what could not be taken over.
+    ///
+    /// # Errors
+    /// `DRIVER_SNAPSHOT_FAILED`, `CANCELLED`.
+    pub(crate) async fn pull_tree(&self) -> Result<Vec<String>, Fault> {
+        match &self.place {
+            Place::Host(_) => Ok(Vec::new()),
+            Place::Image(image) => image.pull_tree().await,
         }
     }
 
     /// Runs a shell line to its end, live on `sink`.
     ///
     /// # Errors
-    /// `CANCELLED`, or the fault of a shell that could not be started. A non-zero exit is no error.
+    /// `CANCELLED`, the fault of a shell that could not be started, or `OOM_KILLED` as a signal when the line's own
+    /// shell went down with its container's memory. A non-zero exit is no error.
     pub(crate) async fn run(&self, line: Line<'_>, sink: Option<Arc<dyn OutputSink>>) -> Result<Ran, Fault> {
-        let launch = Launch {
-            program: Program::Shell(line.command.to_owned()),
-            cwd: self.dir(line.cwd)?,
-            env: line.env.clone(),
-            stdin: line.stdin,
-            timeout: Some(line.timeout),
-            grace: Launch::DEFAULT_GRACE,
-            capture: CaptureLimits::default(),
-        };
-        let exit = everdict_exec::run(launch, sink, &self.ctx.cancel).await?;
-        if !exit.survivors.is_empty() {
-            let pids: Vec<_> = exit
-                .survivors
-                .iter()
-                .map(|process| process.pid.to_string())
-                .collect();
-            self.ctx.progress.log(&format!(
-                "[everdict] these processes could not be ended: {}",
-                pids.join(", ")
-            ));
+        match &self.place {
+            Place::Host(host) => host.run(line, sink).await,
+            Place::Image(image) => image.run(line, sink).await,
         }
-        let (exit_code, signal, timed_out) = match exit.status {
-            ExitStatus::Exited(code) => (code, None, false),
-            ExitStatus::Signaled(signal) => (1, Some(signal), false),
-            ExitStatus::TimedOut => (124, None, true),
-            ExitStatus::Cancelled => return Err(cancelled()),
-        };
-        Ok(Ran {
-            exit_code,
-            signal,
-            timed_out,
-            exit,
-        })
+    }
+
+    /// Reads at most `max` bytes of a regular file of the sandbox. On the host an absolute path counts from the
+    /// sandbox's root.
+    ///
+    /// # Errors
+    /// `BAD_REQUEST` when the path leads out of the sandbox.
+    pub(crate) async fn read_file(&self, path: &str, max: u64) -> Result<FileRead, Fault> {
+        match &self.place {
+            Place::Host(host) => host.read_file(path, max),
+            Place::Image(image) => Ok(image.read_file(path, max).await),
+        }
     }
 
     /// A sink that shows every line in the live log.
@@ -137,12 +173,12 @@ impl OutputSink for LiveLog {
 impl Ran {
     /// Standard output's last characters, without the newline at the end.
     pub(crate) fn stdout_tail(&self, chars: usize) -> String {
-        trimmed(self.exit.stdout.tail(chars))
+        trimmed(self.stdout.tail(chars))
     }
 
     /// Standard error's last characters with the note about a time-out, without the newline at the end.
     pub(crate) fn stderr_tail(&self, chars: usize, limit: Duration) -> String {
-        let text = trimmed(self.exit.stderr.tail(chars));
+        let text = trimmed(self.stderr.tail(chars));
         if !self.timed_out {
             return text;
         }

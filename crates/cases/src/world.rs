@@ -1,9 +1,12 @@
-//! The world a case declares, and whether a host process can be that world.
+//! The world a case declares, and whether a host process, or a container of the case's image, can be that world.
 
 use everdict_contracts::{
     EnvSpec, EvalCase, ExecutionManifest, Fault, ImageProvenance, MANIFEST_VERSION, NetworkMode, NoImages,
     Os, OsResolved,
 };
+use everdict_topology::case_container::CaseSpec;
+
+use crate::context::CaseContext;
 
 /// The operating system this process really runs on.
 const HOST_OS: Os = if cfg!(target_os = "macos") {
@@ -14,11 +17,15 @@ const HOST_OS: Os = if cfg!(target_os = "macos") {
     Os::Linux
 };
 
-/// Checks that the case may run as a host process, and says what world that is.
+/// Checks that the case may run in a container of its image, or as a host process when it names none, and says what
+/// world that is. Which image it really is shows only when the container is there.
 ///
 /// # Errors
-/// `BAD_REQUEST` naming the declaration that a host process can't honour.
-pub(crate) fn admit(case: &EvalCase) -> Result<ExecutionManifest, Fault> {
+/// `BAD_REQUEST` naming the declaration that can't be honoured.
+pub(crate) fn admit(
+    case: &EvalCase,
+    ctx: &CaseContext,
+) -> Result<(ExecutionManifest, Option<CaseSpec>), Fault> {
     match &case.env {
         EnvSpec::Prompt(_) | EnvSpec::Repo(_) => {}
         EnvSpec::Browser(_) => {
@@ -28,15 +35,34 @@ pub(crate) fn admit(case: &EvalCase) -> Result<ExecutionManifest, Fault> {
         }
         EnvSpec::OsUse(_) => {
             return Err(Fault::bad_request(
-                "evalCase.env.kind: os-use needs a desktop of its own, which a host process has not",
+                "evalCase.env.kind: os-use needs a desktop of its own, which this runner has not",
             ));
         }
     }
-    if let Some(image) = &case.image {
+    let Some(spec) = CaseSpec::of_case(case)? else {
+        return Ok((admit_host(case)?, None));
+    };
+    if ctx.containers.is_none() {
         return Err(Fault::bad_request(format!(
-            "evalCase.image: the case asks for image `{image}`, and this runner runs cases as host processes only"
+            "evalCase.image: the case asks for image `{}`, and this runner has no docker daemon to run it with",
+            spec.image()
         )));
     }
+    let declared = linux_only(case, "the case's image is linux")?;
+    let manifest = ExecutionManifest {
+        os: Os::Linux,
+        os_resolved: resolved(declared),
+        driver: Some("docker".to_owned()),
+        image: None,
+        runtime: None,
+        manifest_version: Some(MANIFEST_VERSION),
+        image_provenance: None,
+        world: None,
+    };
+    Ok((manifest, Some(spec)))
+}
+
+fn admit_host(case: &EvalCase) -> Result<ExecutionManifest, Fault> {
     if let Some(resources) = &case.resources
         && (resources.cpu.is_some() || resources.memory_mb.is_some() || resources.gpu.is_some())
     {
@@ -65,13 +91,7 @@ pub(crate) fn admit(case: &EvalCase) -> Result<ExecutionManifest, Fault> {
 /// # Errors
 /// `BAD_REQUEST` naming the declaration that a topology can't honour.
 pub(crate) fn admit_service(case: &EvalCase, runtime: &str) -> Result<ExecutionManifest, Fault> {
-    let declared = case.placement.as_ref().and_then(|placement| placement.os);
-    if let Some(os) = declared.filter(|os| *os != Os::Linux) {
-        return Err(Fault::bad_request(format!(
-            "evalCase.placement.os: the case asks for {}, and a topology's containers are linux",
-            name(os)
-        )));
-    }
+    let declared = linux_only(case, "a topology's containers are linux")?;
     if case
         .network
         .as_ref()
@@ -91,6 +111,19 @@ pub(crate) fn admit_service(case: &EvalCase, runtime: &str) -> Result<ExecutionM
         image_provenance: None,
         world: None,
     })
+}
+
+/// # Errors
+/// `BAD_REQUEST` for another operating system.
+fn linux_only(case: &EvalCase, fact: &str) -> Result<Option<Os>, Fault> {
+    let declared = case.placement.as_ref().and_then(|placement| placement.os);
+    match declared.filter(|os| *os != Os::Linux) {
+        None => Ok(declared),
+        Some(os) => Err(Fault::bad_request(format!(
+            "evalCase.placement.os: the case asks for {}, and {fact}",
+            name(os)
+        ))),
+    }
 }
 
 fn resolved(declared: Option<Os>) -> OsResolved {

@@ -254,6 +254,7 @@ impl<'a> Run<'a> {
             work_root: self.core.config.work_root.clone(),
             progress: Arc::new(evidence.clone()),
             services: None,
+            containers: None,
             cancel: self.cancel.clone(),
         };
         evidence.log("▶ Started: running the case on this self-hosted runner");

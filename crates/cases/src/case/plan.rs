@@ -5,6 +5,7 @@ use std::time::Duration;
 use everdict_contracts::{CaseJob, ExecutionManifest, Fault};
 use everdict_exec::HostEnv;
 use everdict_graders::Gradebook;
+use everdict_topology::case_container::CaseSpec;
 
 use crate::context::CaseContext;
 use crate::harness::Harness;
@@ -18,6 +19,8 @@ const MIN_SETUP_LIMIT: Duration = Duration::from_secs(600);
 #[derive(Debug)]
 pub(super) struct CasePlan {
     pub(super) manifest: ExecutionManifest,
+    /// The container to run in; a host process when there is none.
+    pub(super) container: Option<CaseSpec>,
     pub(super) run_id: String,
     pub(super) harness: Harness,
     pub(super) gradebook: Gradebook,
@@ -30,13 +33,14 @@ pub(super) struct CasePlan {
 impl CasePlan {
     pub(super) fn new(job: &CaseJob, ctx: &CaseContext) -> Result<Self, Fault> {
         let case = &job.eval_case;
-        let manifest = world::admit(case)?;
+        let (manifest, container) = world::admit(case, ctx)?;
         let run_id = job.run_id.as_ref().map_or_else(own_run_id, ToString::to_string);
         let harness = Harness::plan(job, &run_id, ctx)?;
         let gradebook = Gradebook::new(everdict_graders::plan(case)?);
         let timeout = agent_timeout(case.timeout_sec, &ctx.host_env)?;
         Ok(Self {
             manifest,
+            container,
             run_id,
             harness,
             gradebook,

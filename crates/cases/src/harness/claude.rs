@@ -54,7 +54,7 @@ impl ClaudePlan {
         let started = Timestamp::now();
         let ran = sandbox.run(line, Some(sink)).await?;
         if ran.timed_out {
-            let duration = millis(ran.exit.duration);
+            let duration = millis(ran.duration);
             let detail = Some(exit_detail(&self.rendered.shown, &ran, duration));
             let mut exit = event_at(
                 started,

@@ -105,7 +105,7 @@ impl CommandPlan {
         };
         let started = Timestamp::now();
         let ran = sandbox.run(line, Some(sandbox.live())).await?;
-        let duration = millis(ran.exit.duration);
+        let duration = millis(ran.duration);
         let mut exit = event_at(
             started,
             EnvAction {
@@ -118,13 +118,17 @@ impl CommandPlan {
         if ran.exit_code != 0 {
             drive.recorder.now(exit_error(&ran, drive.timeout));
         }
-        let answered = self.read_trace_file(sandbox, drive.recorder)?;
+        let answered = self.read_trace_file(sandbox, drive.recorder).await?;
         self.record_output(&ran, drive, answered);
         Ok(())
     }
 
     /// Records the trace the command wrote; says whether the agent's answer is in it.
-    fn read_trace_file(&self, sandbox: &Sandbox<'_>, recorder: &Arc<Recorder>) -> Result<bool, Fault> {
+    async fn read_trace_file(
+        &self,
+        sandbox: &Sandbox<'_>,
+        recorder: &Arc<Recorder>,
+    ) -> Result<bool, Fault> {
         let CommandTraceSpec::File(file) = &self.trace else {
             return Ok(false);
         };
@@ -134,7 +138,7 @@ impl CommandPlan {
         } else {
             format!("{}/{path}", self.cwd)
         };
-        let file = trace_file::read(sandbox, &path)?;
+        let file = trace_file::read(sandbox, &path).await?;
         let answered = file.events.iter().any(|event| {
             matches!(
                 event.kind,

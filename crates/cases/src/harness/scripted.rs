@@ -44,7 +44,7 @@ pub(super) async fn run(drive: &Drive<'_>) -> Result<(), Fault> {
         ToolResult {
             id: STEP_ID.to_owned(),
             ok: ran.exit_code == 0,
-            output: format!("{}{}", ran.exit.stdout.text(), ran.exit.stderr.text()),
+            output: format!("{}{}", ran.stdout.text(), ran.stderr.text()),
         },
     );
     result.parent_id = Some(STEP_ID.to_owned());

@@ -1,12 +1,9 @@
 //! A trace the harness wrote into a file: a JSON array or one event per line.
 
-use std::fs::File;
-use std::io::Read as _;
-
 use everdict_contracts::{Fault, TraceEvent, decode};
 use serde_json::Value;
 
-use crate::sandbox::Sandbox;
+use crate::sandbox::{FileRead, Sandbox};
 
 /// What a trace file may weigh: with the rest of the result it has to fit the 16 MiB the control plane takes.
 const MAX_BYTES: u64 = 8 << 20;
@@ -22,28 +19,18 @@ pub(super) struct TraceFile {
 ///
 /// # Errors
 /// `BAD_REQUEST` when the path leads out of the sandbox.
-pub(super) fn read(sandbox: &Sandbox<'_>, path: &str) -> Result<TraceFile, Fault> {
-    let place = sandbox.locate(path)?;
-    let mut bytes = Vec::new();
-    // Looked at before it is opened: opening a pipe would wait for a writer that is dead by now.
-    let read = std::fs::metadata(&place).and_then(|meta| {
-        if !meta.is_file() {
-            return Err(std::io::Error::other("not a regular file"));
+pub(super) async fn read(sandbox: &Sandbox<'_>, path: &str) -> Result<TraceFile, Fault> {
+    let remark = |remark| TraceFile {
+        events: Vec::new(),
+        remark: Some(remark),
+    };
+    let (bytes, cut) = match sandbox.read_file(path, MAX_BYTES).await? {
+        FileRead::Bytes { bytes, cut } => (bytes, cut),
+        FileRead::Missing => return Ok(remark(format!("there is no trace file `{path}`"))),
+        FileRead::Unreadable(why) => {
+            return Ok(remark(format!("the trace file `{path}` can't be read: {why}")));
         }
-        File::open(&place)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)
-    });
-    if let Err(error) = read {
-        let remark = match error.kind() {
-            std::io::ErrorKind::NotFound => format!("there is no trace file `{path}`"),
-            _ => format!("the trace file `{path}` can't be read: {error}"),
-        };
-        return Ok(TraceFile {
-            events: Vec::new(),
-            remark: Some(remark),
-        });
-    }
-    let cut = bytes.len() as u64 > MAX_BYTES;
-    bytes.truncate(usize::try_from(MAX_BYTES).unwrap_or(usize::MAX));
+    };
     let mut file = parse(&String::from_utf8_lossy(&bytes), path);
     if cut {
         let note = format!("the trace file `{path}` is longer than {MAX_BYTES} bytes; the rest was left out");

@@ -71,6 +71,7 @@ impl World {
             work_root: self.root(),
             progress: self.seen.clone(),
             services: None,
+            containers: None,
             cancel: self.cancel.clone(),
         }
     }
