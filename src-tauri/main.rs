@@ -16,6 +16,7 @@ mod tray_host;
 mod window;
 mod words;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use everdict_exec::HostEnv;
@@ -23,8 +24,12 @@ use everdict_exec::HostEnv;
 use crate::startup::Invocation;
 
 fn main() -> ExitCode {
+    let argv: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if let Some(exit) = everdict_app::watchdog_main(&argv) {
+        return exit;
+    }
     let env = HostEnv::capture();
-    let started = startup::read(std::env::args_os().skip(1), &env).and_then(|invocation| match invocation {
+    let started = startup::read(argv, &env).and_then(|invocation| match invocation {
         Invocation::Print(text) => {
             println!("{text}");
             Ok(ExitCode::SUCCESS)

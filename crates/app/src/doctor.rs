@@ -1,16 +1,16 @@
 //! Checks of this machine and of the way to each hub, each with what, why and the fix.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::time::Duration;
 
 use everdict_contracts::Capability;
 use everdict_exec::HostEnv;
-use everdict_runner_core::capabilities::{self, Offer};
+use everdict_runner_core::capabilities::{self, ContainerOffer, Offer};
 use jiff::{SignedDuration, Timestamp};
 use reqwest::Url;
 use serde::Serialize;
 
+use crate::containers::{ContainerReport, free_bytes, look_around, size};
 use crate::hub_client::{HubClient, HubFault};
 use crate::hub_url;
 use crate::paths::Paths;
@@ -74,11 +74,24 @@ pub struct Patient<'a> {
     pub hubs: Vec<Url>,
 }
 
+/// What the doctor found.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Findings {
+    /// In a stable order.
+    pub checks: Vec<Check>,
+    /// The container engine and what is ours on it; absent when it can't be looked at, which a check then says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub containers: Option<ContainerReport>,
+}
+
 impl Patient<'_> {
-    /// Runs every check; the order is stable.
-    pub async fn examine(&self) -> Vec<Check> {
+    /// Runs every check.
+    pub async fn examine(&self) -> Findings {
         let mut checks = vec![self.folders(), self.disk()];
-        checks.extend(self.tools().await);
+        checks.extend(self.tools());
+        let containers = look_around(self.env, self.paths, &self.settings.topology).await;
+        checks.extend(self.docker(&containers));
         checks.push(self.token_store().await);
         let mut hubs = self.hubs.clone();
         hubs.extend(self.registrations.iter().filter_map(|known| known.hub().ok()));
@@ -91,7 +104,10 @@ impl Patient<'_> {
         for registration in self.registrations {
             checks.push(self.runner(registration).await);
         }
-        checks
+        Findings {
+            checks,
+            containers: containers.ok(),
+        }
     }
 
     fn folders(&self) -> Check {
@@ -128,8 +144,8 @@ impl Patient<'_> {
         }
     }
 
-    async fn tools(&self) -> Vec<Check> {
-        let report = capabilities::probe(self.env, &BTreeSet::new()).await;
+    fn tools(&self) -> Vec<Check> {
+        let report = capabilities::probe(self.env, &ContainerOffer::Unknown, &BTreeSet::new());
         let found = |wanted| report.entries.iter().find(|entry| entry.capability == wanted);
         let shell = match self.env.find_program("sh") {
             Some(path) => ok("path", "PATH", format!("sh is {}", path.display())),
@@ -151,17 +167,40 @@ impl Patient<'_> {
                 Some("install git (Debian and Ubuntu: apt install git)"),
             ),
         };
-        let docker = match found(Capability::Docker) {
-            Some(entry) if entry.offer != Offer::Absent => ok("docker", "Docker", entry.reason.clone()),
-            other => check(
-                "docker",
-                CheckState::Warn,
-                "Docker",
-                other.map_or("not found", |entry| entry.reason.as_str()),
-                Some("start Docker if cases need containers; others run without it"),
-            ),
+        vec![shell, git]
+    }
+
+    /// The engine, with where its address comes from, and the room that it has.
+    fn docker(&self, containers: &Result<ContainerReport, Problem>) -> Vec<Check> {
+        const WHAT: &str = "Docker";
+        let report = match containers {
+            Ok(report) => report,
+            Err(problem) => return vec![failed("docker", WHAT, problem)],
         };
-        vec![shell, git, docker]
+        let Some(endpoint) = &report.endpoint else {
+            let why = report.why.as_deref().unwrap_or("not found");
+            let fix = "start Docker if cases need containers; others run without it";
+            return vec![check("docker", CheckState::Warn, WHAT, why, Some(fix))];
+        };
+        let why = format!(
+            "{} on {} answers at {}, found through {}",
+            endpoint.version, endpoint.operating_system, endpoint.address, endpoint.source
+        );
+        let mut checks = vec![ok("docker", WHAT, why)];
+        if let Some(free) = endpoint.free_bytes {
+            let floor = self.settings.topology.disk_floor;
+            let (state, fix) = if free < floor {
+                let fix = "free some space, or lower topology.disk_floor_gb; until then no case with containers is taken";
+                (CheckState::Warn, Some(fix))
+            } else {
+                (CheckState::Ok, None)
+            };
+            let what = format!("disk of Docker at {}", endpoint.root_dir);
+            let why = format!("{} free, the floor is {}", size(free), size(floor));
+            checks.push(check("docker-disk", state, &what, &why, fix));
+        }
+        checks.push(leftovers(report));
+        checks
     }
 
     async fn token_store(&self) -> Check {
@@ -207,6 +246,18 @@ impl Patient<'_> {
     }
 }
 
+fn leftovers(report: &ContainerReport) -> Check {
+    let (what, lost, kept) = ("left on Docker", report.ours.lost.len(), report.ours.kept.len());
+    let why = match (lost, kept) {
+        (0, 0) => "nothing of this installation".to_owned(),
+        (0, kept) => format!("{kept} of this installation, in use or not to be judged from here"),
+        (lost, kept) => format!("{lost} whose runner has ended, {kept} that stay"),
+    };
+    let fix = (lost > 0).then_some("everdict-runner gc removes it; `gc --dry-run` lists it first");
+    let state = if lost > 0 { CheckState::Warn } else { CheckState::Ok };
+    check("docker-leftovers", state, what, &why, fix)
+}
+
 async fn check_hub(hub: &Url) -> Vec<Check> {
     let host = hub_url::host(hub);
     let (reach_id, clock_id) = (format!("hub:{host}"), format!("clock:{host}"));
@@ -244,23 +295,6 @@ fn clock_check(id: &str, theirs: Timestamp, ours: Timestamp) -> Check {
     let fix = (state != CheckState::Ok)
         .then_some("turn on network time (timedatectl set-ntp true) on the one that is wrong");
     check(id, state, "clock", &why, fix)
-}
-
-/// Measures the nearest existing folder above `path`; the folder itself may not be there yet.
-fn free_bytes(path: &Path) -> Option<u64> {
-    let existing = path.ancestors().find(|dir| dir.is_dir())?;
-    let stat = rustix::fs::statvfs(existing).ok()?;
-    Some(stat.f_bavail.saturating_mul(stat.f_frsize))
-}
-
-fn size(bytes: u64) -> String {
-    const MIB: u64 = 1024 * 1024;
-    let mib = bytes / MIB;
-    if mib < 10 * 1024 {
-        format!("{mib} MiB")
-    } else {
-        format!("{} GiB", mib / 1024)
-    }
 }
 
 fn ok(id: &str, what: &str, why: String) -> Check {
@@ -304,12 +338,6 @@ mod tests {
             assert!(check.why.contains(word), "{}", check.why);
             assert_eq!(check.fix.is_some(), state != CheckState::Ok);
         }
-    }
-
-    #[test]
-    fn disk_is_measured_above_a_folder_that_is_not_there_yet() {
-        let dir = tempfile::tempdir().unwrap();
-        assert!(free_bytes(&dir.path().join("a/b/c")).unwrap() > 0);
     }
 
     #[tokio::test]

@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use everdict_contracts::Capability;
+use everdict_cases::DockerTopologies;
+use everdict_contracts::{Capability, CaseJob, HarnessSpec};
 use everdict_exec::HostEnv;
-use everdict_runner_core::{Runner, RunnerConfig, RunnerEvent, RunnerHandle, RunnerSnapshot, RunnerState};
+use everdict_runner_core::{Executor, Runner, RunnerConfig, RunnerEvent, RunnerHandle, RunnerSnapshot, RunnerState};
+use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use reqwest::Url;
 use secrecy::SecretString;
@@ -15,6 +17,7 @@ use serde::Serialize;
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinSet;
 
+use crate::containers::{ContainerOptions, Containers, Door};
 use crate::hub_url;
 use crate::problem::{Problem, Result};
 
@@ -85,21 +88,32 @@ impl EngineSnapshot {
 /// The running runners. Dropping it stops them hard.
 pub struct Engine {
     handles: Vec<RunnerHandle>,
+    containers: Containers,
     snapshot: watch::Receiver<EngineSnapshot>,
     _merging: JoinSet<()>,
 }
 
 impl Engine {
-    /// Starts a runner per plan. Returns at once: connecting shows in the snapshot.
+    /// Starts a runner per plan, and looks for a container engine that all of them share. Returns at once: connecting
+    /// shows in the snapshot.
     ///
     /// # Errors
-    /// A problem about input when a plan's token or address can't be used.
-    pub fn start(plans: Vec<RunnerPlan>, host_env: &Arc<HostEnv>) -> Result<Self> {
+    /// A problem about input when a plan's token or address can't be used, about this machine when the state folder
+    /// can't.
+    pub fn start(
+        plans: Vec<RunnerPlan>,
+        host_env: &Arc<HostEnv>,
+        containers: ContainerOptions,
+    ) -> Result<Self> {
+        let containers = Containers::start(containers, Arc::clone(host_env))?;
         let mut handles = Vec::with_capacity(plans.len());
         let mut views = Vec::with_capacity(plans.len());
         for plan in plans {
             let (label, hub_url) = (plan.label.clone(), hub_url::text(&plan.hub));
-            let handle = Runner::start(config(plan, host_env)).map_err(|error| {
+            let executor = executor(containers.door(), &plan.switched_off);
+            let mut config = config(plan, host_env);
+            config.containers = Some(containers.offer());
+            let handle = Runner::start_with(config, executor).map_err(|error| {
                 Problem::input(format!("can't start runner {label}"))
                     .fix("check its address, or pair it again")
                     .because(error)
@@ -123,6 +137,7 @@ impl Engine {
         }
         Ok(Self {
             handles,
+            containers,
             snapshot,
             _merging: merging,
         })
@@ -150,10 +165,31 @@ impl Engine {
         self.handles.iter().for_each(RunnerHandle::cancel);
     }
 
-    /// Waits until every runner has stopped. Cancel safe.
+    /// Waits until every runner has stopped and what they have on the container engine is taken down. Cancel safe.
     pub async fn join(&self) {
         join_all(self.handles.iter().map(RunnerHandle::join)).await;
+        self.containers.close().await;
     }
+}
+
+/// Runs a case as the product does, with this machine's container engine for those that need one.
+fn executor(door: Door, switched_off: &BTreeSet<Capability>) -> Executor {
+    let allowed = !switched_off.contains(&Capability::Docker);
+    Arc::new(move |job, mut context| {
+        let door = door.clone();
+        async move {
+            if allowed && needs_containers(&job) {
+                let runtime = door.enter().await?;
+                context.services = Some(Arc::new(DockerTopologies::new(runtime)));
+            }
+            everdict_cases::run_leased_job(&job, &context).await
+        }
+        .boxed()
+    })
+}
+
+fn needs_containers(job: &CaseJob) -> bool {
+    matches!(job.harness_spec, Some(HarnessSpec::Service(_))) || job.eval_case.image.is_some()
 }
 
 fn config(plan: RunnerPlan, host_env: &Arc<HostEnv>) -> RunnerConfig {

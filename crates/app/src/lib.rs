@@ -6,6 +6,7 @@
 //!
 //! Every failure that reaches a person is a [`Problem`]: what, why and the next step, with a class to decide by.
 
+mod containers;
 pub mod dataset;
 mod doctor;
 mod engine;
@@ -22,7 +23,10 @@ mod settings;
 mod verdict;
 mod watch;
 
-pub use doctor::{Check, CheckState, Patient};
+pub use containers::{
+    ContainerOptions, ContainerReport, GcReport, Item, clean_up, look_around, size, watchdog_main,
+};
+pub use doctor::{Check, CheckState, Findings, Patient};
 pub use engine::{Engine, EngineSnapshot, RunnerPlan, RunnerView};
 pub use everdict_runner_core::attempt::Outcome;
 pub use everdict_runner_core::{RunnerEvent, RunnerState};
@@ -34,6 +38,6 @@ pub use problem::{Problem, ProblemClass, Result};
 pub use registrations::{Registration, Registrations};
 pub use reqwest::Url;
 pub use secrets::{EnvSecrets, SecretFault, SecretName, SecretStore, StoreKind};
-pub use settings::{DEFAULTS as DEFAULT_SETTINGS, Settings};
+pub use settings::{DEFAULTS as DEFAULT_SETTINGS, Settings, TopologySettings};
 pub use verdict::{Judged, Verdict, judge, judge_result};
 pub use watch::{RunRow, follow_to_end};

@@ -45,6 +45,29 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     attempt().map_err(|error| unwritable(path, error))
 }
 
+/// Reads `path`, or writes what `make` makes if nothing is there. Of several processes that do so at once one makes it, and
+/// all get the same.
+///
+/// # Errors
+/// Those of [`read`] and [`write`].
+pub fn read_or_create(path: &Path, make: impl FnOnce() -> Vec<u8>) -> Result<Vec<u8>> {
+    if let Some(found) = read(path)? {
+        return Ok(found);
+    }
+    let dir = path.parent().unwrap_or_else(|| Path::new("."));
+    let attempt = || -> io::Result<()> {
+        let mut file = tempfile::NamedTempFile::new_in(dir)?;
+        file.write_all(&make())?;
+        file.as_file().sync_all()?;
+        match file.persist_noclobber(path) {
+            Err(lost) if lost.error.kind() != io::ErrorKind::AlreadyExists => Err(lost.error),
+            _ => sync_dir(dir),
+        }
+    };
+    attempt().map_err(|error| unwritable(path, error))?;
+    read(path)?.ok_or_else(|| unreadable(path, io::ErrorKind::NotFound.into()))
+}
+
 /// Reads `path` if it exists.
 ///
 /// # Errors
@@ -164,6 +187,19 @@ mod tests {
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn of_many_who_create_a_file_all_get_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        let all: Vec<Vec<u8>> = std::thread::scope(|scope| {
+            let path = &path;
+            let made = (0..8_u8).map(|i| scope.spawn(move || read_or_create(path, || vec![i; 16]).unwrap()));
+            made.collect::<Vec<_>>().into_iter().map(|one| one.join().unwrap()).collect()
+        });
+        assert!(all.iter().all(|one| *one == all[0]));
+        assert_eq!(read(&path).unwrap().unwrap(), all[0]);
     }
 
     #[test]

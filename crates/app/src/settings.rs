@@ -37,10 +37,42 @@ pub struct Settings {
     pub work_root: Option<PathBuf>,
     /// How long running cases may go on after SIGTERM.
     pub term_deadline: Duration,
+    /// What concerns containers.
+    pub topology: TopologySettings,
     /// Where tokens are kept.
     pub secret_store: StoreKind,
     /// The tracing filter for stderr.
     pub log_filter: String,
+}
+
+/// The settings of containers and topologies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopologySettings {
+    /// Address of the engine; `None` finds it.
+    pub endpoint: Option<String>,
+    /// How long a topology stays up unused.
+    pub idle_ttl: Duration,
+    /// Below this many free bytes no case that needs a container is taken.
+    pub disk_floor: u64,
+    /// The most bytes that images of ours may take; `None` is no limit.
+    pub image_budget: Option<u64>,
+    /// Folders of this machine that services may mount.
+    pub allow_host_volumes: Vec<PathBuf>,
+}
+
+/// Disks and images are sold and shown in these.
+const GB: u64 = 1_000_000_000;
+
+impl TopologySettings {
+    fn from_values(values: &Values) -> Self {
+        Self {
+            endpoint: Some(values.text("topology.endpoint")).filter(|address| !address.is_empty()),
+            idle_ttl: Duration::from_secs(values.int("topology.idle_ttl_s")),
+            disk_floor: values.int("topology.disk_floor_gb") * GB,
+            image_budget: Some(values.int("topology.image_budget_gb") * GB).filter(|budget| *budget > 0),
+            allow_host_volumes: values.folders("topology.allow_host_volumes"),
+        }
+    }
 }
 
 impl Settings {
@@ -92,6 +124,7 @@ impl Settings {
             poll_interval: Duration::from_millis(values.int("runner.poll_interval_ms")),
             work_root: values.path("runner.work_root"),
             term_deadline: Duration::from_secs(values.int("runner.term_deadline_s")),
+            topology: TopologySettings::from_values(values),
             secret_store: values
                 .text("secrets.store")
                 .parse()
@@ -135,6 +168,17 @@ mod tests {
     }
 
     #[test]
+    fn topology_settings_are_read_in_their_units() {
+        let text = "[topology]\ndisk_floor_gb = 12\nimage_budget_gb = 0\nallow_host_volumes = [\"/srv/a\", \"/b\"]\n";
+        let topology = Settings::parse("settings.toml", text).unwrap().topology;
+        assert_eq!(topology.disk_floor, 12_000_000_000);
+        assert_eq!(topology.image_budget, None);
+        assert_eq!(topology.allow_host_volumes, [Path::new("/srv/a"), Path::new("/b")]);
+        assert_eq!(topology.endpoint, None);
+        assert_eq!(topology.idle_ttl, Duration::from_secs(1800));
+    }
+
+    #[test]
     fn an_unknown_key_names_the_place_and_the_nearest_known_one() {
         let text = refused("[runner]\n\nmax_concurent = 2\n");
         assert_eq!(
@@ -168,6 +212,16 @@ mod tests {
         assert_eq!(
             refused("[hub]\nlisten = \"8787\"\n"),
             "settings.toml:2: hub.listen can't be \"8787\"; allowed: an address and port such as \"127.0.0.1:8787\""
+        );
+        assert_eq!(
+            refused("[topology]\nendpoint = \"tcp://10.0.0.1:2375\"\n"),
+            "settings.toml:2: topology.endpoint can't be \"tcp://10.0.0.1:2375\"; allowed: \"\", or an address such as \
+             \"unix:///var/run/docker.sock\""
+        );
+        assert_eq!(
+            refused("[topology]\nallow_host_volumes = [\"data\"]\n"),
+            "settings.toml:2: topology.allow_host_volumes can't be [\"data\"]; allowed: a list of absolute paths such as \
+             [\"/srv/data\"]"
         );
         assert_eq!(
             refused("[hub]\nurl = \"hub.example\"\n"),

@@ -55,7 +55,9 @@ pub(crate) enum Command {
     Status,
     /// Check this machine and the way to the hub
     Doctor(HubAccessArgs),
-    /// Run four real cases end to end on a hub and runner of their own, and leave nothing behind
+    /// Remove what runners that were killed have left on Docker; nothing that is in use, and nothing that isn't ours
+    Gc(GcArgs),
+    /// Run real cases end to end on a hub and runner of their own, and leave nothing behind
     Demo,
     /// Explain a command, or: exit-codes, environment, output, settings, signals
     Help {
@@ -167,11 +169,11 @@ pub(crate) struct ForegroundArgs {
     /// First pause after a failed poll [default: 2000]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) poll_interval_ms: Option<u64>,
-    /// Readiness of service topologies: longest wait
-    #[arg(long, value_name = "MS")]
+    /// Longest wait for a service of a topology to become ready, where the harness says none [default: 60000]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) ready_timeout_ms: Option<u64>,
-    /// Readiness of service topologies: time between looks
-    #[arg(long, value_name = "MS")]
+    /// Longest pause between two looks whether it is ready [default: 1000]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) ready_interval_ms: Option<u64>,
     /// Lend this user's Codex login to containers of cases
     #[arg(long, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
@@ -195,6 +197,13 @@ impl ForegroundArgs {
             || self.mount_codex_login.is_some()
             || self.token_store.is_some()
     }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GcArgs {
+    /// Only list what would go
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 /// Which hub, and as whom.

@@ -4,6 +4,7 @@ mod cancel;
 mod demo;
 mod doctor;
 mod foreground;
+mod gc;
 mod harness;
 pub(crate) mod help;
 mod hub;
@@ -44,6 +45,7 @@ pub(crate) async fn run(cli: Cli, context: &Context) -> Result<Exit> {
         Command::Cancel(args) => cancel::run(context, &args).await,
         Command::Status => status::run(context).await,
         Command::Doctor(args) => doctor::run(context, &args).await,
+        Command::Gc(args) => gc::run(context, &args).await,
         Command::Demo => demo::run(context).await,
         Command::Help { topic } => help::run(&topic, context.out),
     }

@@ -1,7 +1,7 @@
 //! Runners in the foreground: shows what happens, and stops as the signals ask.
 
 use everdict_app::{
-    Engine, EngineSnapshot, Outcome, Problem, Result, RunnerEvent, RunnerPlan, RunnerState, RunnerView,
+    ContainerOptions, Engine, EngineSnapshot, Outcome, Problem, Result, RunnerEvent, RunnerPlan, RunnerState, RunnerView,
 };
 use serde_json::json;
 use tokio::sync::broadcast;
@@ -12,10 +12,14 @@ use crate::output::{Output, duration};
 use crate::signals::{Signals, Stop};
 
 /// Runs the planned runners until a signal stops them.
-pub(crate) async fn run(context: &Context, plans: Vec<RunnerPlan>) -> Result<Exit> {
+pub(crate) async fn run(
+    context: &Context,
+    plans: Vec<RunnerPlan>,
+    containers: ContainerOptions,
+) -> Result<Exit> {
     let mut signals = Signals::listen(context.settings.term_deadline)
         .map_err(|error| Problem::machine("can't listen for signals").because(error))?;
-    let engine = Engine::start(plans, &context.env)?;
+    let engine = Engine::start(plans, &context.env, containers)?;
     let narrator = Narrator::new(context.out, &engine);
     let cancelled = tokio::select! {
         ended = until_stopped(&engine, &mut signals, context.out) => ended,
@@ -193,6 +197,12 @@ fn outcome_words(outcome: Outcome) -> &'static str {
         Outcome::LeaseLost => "stopped, the lease was lost",
         Outcome::Undelivered => "could not be reported",
     }
+}
+
+/// How containers are run for these runners, from the settings; the caller changes what its flags say.
+pub(crate) fn containers(context: &Context, plans: &[RunnerPlan]) -> ContainerOptions {
+    let labels: Vec<&str> = plans.iter().map(|plan| plan.label.as_str()).collect();
+    ContainerOptions::new(&context.paths, &context.settings, labels.join(", "))
 }
 
 /// Makes a plan from the settings; the caller changes what its flags say.

@@ -24,9 +24,13 @@ const WORKERS: usize = 2;
 /// What still blocks after the command is done (a keyring prompt, a DNS look-up) isn't worth waiting for.
 const LINGER: Duration = Duration::from_millis(200);
 
-/// Runs the program: subreaper, environment, secrets, TLS, then threads.
+/// Runs the program: the watchdog when asked for, else subreaper, environment, secrets, TLS, then threads.
 #[must_use]
 pub fn main() -> ExitCode {
+    let argv: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if let Some(exit) = everdict_app::watchdog_main(&argv) {
+        return exit;
+    }
     // Before anything can be started: processes that leave their group are then handed to this one.
     let reaper = everdict_exec::become_subreaper();
     let captured = HostEnv::capture();

@@ -8,6 +8,9 @@ use std::time::Duration;
 use everdict_contracts::{Capability, MAX_WAIT_MS};
 use everdict_exec::HostEnv;
 use secrecy::SecretString;
+use tokio::sync::watch;
+
+use crate::capabilities::ContainerOffer;
 
 /// The most cases at once; the bound that the protocol sets for a paired runner.
 pub const MAX_CONCURRENT: usize = 64;
@@ -47,6 +50,8 @@ pub struct RunnerConfig {
     pub work_root: PathBuf,
     /// Capabilities that the member does not want to offer.
     pub switched_off: BTreeSet<Capability>,
+    /// What the container engine of this machine can do, as that changes; without one no container is offered.
+    pub containers: Option<watch::Receiver<ContainerOffer>>,
 }
 
 impl RunnerConfig {
@@ -72,6 +77,7 @@ impl RunnerConfig {
             host_env,
             work_root: work_root.into(),
             switched_off: BTreeSet::new(),
+            containers: None,
         }
     }
 

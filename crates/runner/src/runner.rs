@@ -11,7 +11,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use crate::board::{Board, RunnerEvent, RunnerSnapshot, RunnerState};
-use crate::capabilities::{self, CapabilityReport};
+use crate::capabilities::{CapabilityReport, Inputs};
 use crate::config::RunnerConfig;
 use crate::executor::{Executor, case_executor};
 use crate::hub::Hub;
@@ -171,17 +171,16 @@ impl RunnerHandle {
 
 /// The whole life of a runner: probe, work, leave.
 async fn supervise(core: Arc<Core>, switches: watch::Receiver<BTreeSet<Capability>>) {
-    let switched_off = switches.borrow().clone();
-    let found = capabilities::probe(&core.config.host_env, &switched_off).await;
-    core.board.capabilities(found);
+    let mut inputs = Inputs {
+        host: Arc::clone(&core.config.host_env),
+        switched_off: switches,
+        containers: core.config.containers.clone(),
+    };
+    core.board.capabilities(inputs.first().await);
     let done = CancellationToken::new();
     let board = core.board.clone();
-    core.tasks.spawn(capabilities::keep_probing(
-        Arc::clone(&core.config.host_env),
-        switches,
-        move |report| board.capabilities(report),
-        done.clone(),
-    ));
+    core.tasks
+        .spawn(inputs.keep_looking(move |report| board.capabilities(report), done.clone()));
     // A dropped handle asks for the hard stop only, and that includes the drain.
     let link_stops = async {
         core.stop.cancel.cancelled().await;

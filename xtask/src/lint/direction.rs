@@ -36,6 +36,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "everdict-contracts",
             "everdict-exec",
             "everdict-cases",
+            "everdict-topology",
             "everdict-runner-core",
             "everdict-hub",
             "everdict-store",

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use toml::de::{DeTable, DeValue};
 
@@ -11,14 +11,23 @@ use crate::problem::{Problem, Result};
 
 enum Kind {
     Int { min: u64, max: u64 },
+    Folders,
     OneOf(&'static [&'static str]),
     Address,
     Url,
+    /// Address of a container engine; empty finds it.
+    Engine,
     Text,
 }
 
 /// A day: longer waits are a mistyped unit.
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// A topology that is to stand longer than a week unused is forgotten, not kept.
+const WEEK_S: u64 = 7 * 24 * 60 * 60;
+
+/// A petabyte: more is a number in another unit.
+const MAX_GB: u64 = 1_000_000;
 
 const KEYS: &[(&str, Kind)] = &[
     ("hub.url", Kind::Url),
@@ -30,6 +39,11 @@ const KEYS: &[(&str, Kind)] = &[
     ("runner.poll_interval_ms", Kind::Int { min: 1, max: DAY_MS }),
     ("runner.work_root", Kind::Text),
     ("runner.term_deadline_s", Kind::Int { min: 0, max: 3600 }),
+    ("topology.endpoint", Kind::Engine),
+    ("topology.idle_ttl_s", Kind::Int { min: 60, max: WEEK_S }),
+    ("topology.disk_floor_gb", Kind::Int { min: 0, max: MAX_GB }),
+    ("topology.image_budget_gb", Kind::Int { min: 0, max: MAX_GB }),
+    ("topology.allow_host_volumes", Kind::Folders),
     ("secrets.store", Kind::OneOf(&["keyring", "file", "env"])),
     ("log.filter", Kind::Text),
 ];
@@ -38,6 +52,7 @@ const KEYS: &[(&str, Kind)] = &[
 enum Value {
     Int(u64),
     Text(String),
+    List(Vec<String>),
 }
 
 /// Checked values by key, later files over earlier ones.
@@ -96,6 +111,13 @@ impl Values {
         }
     }
 
+    pub(super) fn folders(&self, key: &str) -> Vec<PathBuf> {
+        match self.0.get(key) {
+            Some(Value::List(values)) => values.iter().map(PathBuf::from).collect(),
+            other => unreachable!("BUG: {key} is no list: {other:?}"),
+        }
+    }
+
     pub(super) fn path(&self, key: &str) -> Option<PathBuf> {
         let text = self.text(key);
         (!text.is_empty()).then(|| PathBuf::from(text))
@@ -119,6 +141,17 @@ impl Kind {
             (Self::Url, DeValue::String(text)) => crate::hub_url::parse(text)
                 .ok()
                 .map(|_| Value::Text(text.to_string())),
+            (Self::Engine, DeValue::String(text)) => (text.is_empty()
+                || ["unix:///", "npipe://"].iter().any(|scheme| text.starts_with(scheme)))
+            .then(|| Value::Text(text.to_string())),
+            (Self::Folders, DeValue::Array(items)) => items
+                .iter()
+                .map(|item| match item.get_ref() {
+                    DeValue::String(text) if Path::new(text.as_ref()).is_absolute() => Some(text.to_string()),
+                    _ => None,
+                })
+                .collect::<Option<Vec<String>>>()
+                .map(Value::List),
             (Self::Text, DeValue::String(text)) => Some(Value::Text(text.to_string())),
             _ => None,
         }
@@ -133,6 +166,8 @@ impl Kind {
                 .collect::<Vec<_>>()
                 .join(", "),
             Self::Address => "an address and port such as \"127.0.0.1:8787\"".to_owned(),
+            Self::Engine => "\"\", or an address such as \"unix:///var/run/docker.sock\"".to_owned(),
+            Self::Folders => "a list of absolute paths such as [\"/srv/data\"]".to_owned(),
             Self::Url => "an http:// or https:// address".to_owned(),
             Self::Text => "text in quotes".to_owned(),
         }
@@ -157,7 +192,7 @@ impl Source<'_> {
 }
 
 fn tables() -> impl Iterator<Item = &'static str> {
-    ["hub", "runner", "secrets", "log"].into_iter()
+    ["hub", "runner", "topology", "secrets", "log"].into_iter()
 }
 
 /// Below this likeness a suggestion would be a guess.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use everdict_app::dataset::{self, Defaults, Submission};
 use everdict_app::{
-    Engine, HubClient, HubHost, HubOptions, Pairing, Paths, Problem, ProblemClass, Registrations, Result,
+    ContainerOptions, Engine, HubClient, HubHost, HubOptions, Pairing, Paths, Problem, ProblemClass, Registrations, Result,
     RunRow, StoreKind, hub_url, secrets,
 };
 
@@ -119,7 +119,9 @@ impl Stage {
         let mut plan = serve::plan(context, registration.label.clone(), hub.url().clone(), token);
         plan.max_concurrent = CASES_AT_ONCE;
         plan.work_root = paths.work_root();
-        let engine = Engine::start(vec![plan], &context.env)?;
+        // An installation of its own: what it leaves on Docker would be nobody else's to keep.
+        let containers = ContainerOptions::new(&paths, &context.settings, registration.label.clone());
+        let engine = Engine::start(vec![plan], &context.env, containers)?;
         let submitted = submit_all(&client, cases).await?;
         out.say(format!("Submitted  {} cases\n", submitted.len()));
         Ok(Self {

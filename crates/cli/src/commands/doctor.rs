@@ -16,7 +16,7 @@ pub(crate) async fn run(context: &Context, args: &HubAccessArgs) -> Result<Exit>
     } else {
         Vec::new()
     };
-    let checks = Patient {
+    let findings = Patient {
         env: &context.env,
         secrets: &context.secrets,
         paths: &context.paths,
@@ -26,19 +26,28 @@ pub(crate) async fn run(context: &Context, args: &HubAccessArgs) -> Result<Exit>
     }
     .examine()
     .await;
+    let checks = &findings.checks;
     let worst = checks
         .iter()
         .map(|check| check.state)
         .max()
         .unwrap_or(CheckState::Ok);
-    context
-        .out
-        .document(&json!({"ok": worst != CheckState::Fail, "checks": checks}));
+    context.out.document(&json!({
+        "ok": worst != CheckState::Fail,
+        "checks": checks,
+        "containers": findings.containers,
+    }));
     let rows: Vec<Vec<Cell>> = checks.iter().map(row).collect();
     context.out.table(&["STATE", "CHECK", "FOUND"], &rows);
-    for check in &checks {
+    for check in checks {
         if let Some(fix) = &check.fix {
             context.out.say(format!("  {}: {fix}", check.what));
+        }
+    }
+    if let Some(report) = &findings.containers {
+        context.out.say("\nPlaces where a container engine was looked for, in order:");
+        for tried in &report.candidates {
+            context.out.say(format!("  {}", tried.detail));
         }
     }
     Ok(if worst == CheckState::Fail {

@@ -48,7 +48,15 @@ pub(crate) async fn run(context: &Context, args: &ForegroundArgs) -> Result<Exit
     if let Some(ms) = args.poll_interval_ms {
         plan.poll_interval = Duration::from_millis(ms);
     }
-    serve::run(context, vec![plan]).await
+    let plans = vec![plan];
+    let mut containers = serve::containers(context, &plans);
+    if let Some(ms) = args.ready_timeout_ms {
+        containers.ready_timeout = Duration::from_millis(ms);
+    }
+    if let Some(ms) = args.ready_interval_ms {
+        containers.ready_interval = Duration::from_millis(ms);
+    }
+    serve::run(context, plans, containers).await
 }
 
 fn token(context: &Context, args: &ForegroundArgs) -> Result<SecretString> {
@@ -74,13 +82,9 @@ fn warn_about(context: &Context, args: &ForegroundArgs) {
             "a token on the command line can be seen by other users of this machine; prefer EVERDICT_RUNNER_TOKEN",
         );
     }
-    let topology = args.ready_timeout_ms.is_some()
-        || args.ready_interval_ms.is_some()
-        || args.mount_codex_login == Some(true);
-    if topology {
-        context.out.warn(
-            "--ready-timeout-ms, --ready-interval-ms and --mount-codex-login concern containers, \
-             which this version doesn't start; they have no effect",
-        );
+    if args.mount_codex_login == Some(true) {
+        context
+            .out
+            .warn("--mount-codex-login has no effect: this version lends no login to containers");
     }
 }

@@ -23,7 +23,8 @@ pub(crate) async fn run(context: &Context, args: &StartArgs) -> Result<Exit> {
         }
         plans.push(plan);
     }
-    serve::run(context, plans).await
+    let containers = serve::containers(context, &plans);
+    serve::run(context, plans, containers).await
 }
 
 fn named(label: &str, kind: StoreKind, fault: SecretFault) -> Problem {

@@ -5,25 +5,37 @@ use std::path::{Path, PathBuf};
 use everdict_contracts::Capability;
 use everdict_exec::HostEnv;
 
+use super::{ContainerOffer, Offer};
+
 type Found = Result<String, String>;
 
 /// Every probe, in the order of the protocol's vocabulary. `topology` is not a runner's to offer.
-pub(super) fn all(host: &HostEnv, docker: Found) -> Vec<(Capability, Found)> {
+///
+/// A browser is one in a container, made for the case: one that is installed here is the member's own.
+pub(super) fn all(host: &HostEnv, containers: &ContainerOffer) -> Vec<(Capability, Offer, String)> {
+    let here = |capability, found: Found| match found {
+        Ok(reason) => (capability, Offer::Offered, reason),
+        Err(reason) => (capability, Offer::Absent, reason),
+    };
+    let contained = |capability| {
+        let (offer, reason) = containers.found();
+        (capability, offer, reason)
+    };
     vec![
-        (Capability::Git, git(host)),
-        (Capability::Docker, docker),
-        (Capability::Browser, browser(host)),
-        (Capability::ComputerUse, computer_use(host)),
-        (Capability::OsWindows, system("windows")),
-        (Capability::OsMacos, system("macos")),
-        (Capability::Gpu, device("/dev/nvidia0")),
-        (Capability::Sandbox, device("/dev/kvm")),
-        (Capability::CodexLogin, home_file(host, ".codex/auth.json")),
-        (Capability::ClaudeLogin, home_file(host, ".claude.json")),
+        here(Capability::Git, git(host)),
+        contained(Capability::Docker),
+        contained(Capability::Browser),
+        here(Capability::ComputerUse, computer_use(host)),
+        here(Capability::OsWindows, system("windows")),
+        here(Capability::OsMacos, system("macos")),
+        here(Capability::Gpu, device("/dev/nvidia0")),
+        here(Capability::Sandbox, device("/dev/kvm")),
+        here(Capability::CodexLogin, home_file(host, ".codex/auth.json")),
+        here(Capability::ClaudeLogin, home_file(host, ".claude.json")),
     ]
 }
 
-pub(super) fn home(host: &HostEnv) -> Option<PathBuf> {
+fn home(host: &HostEnv) -> Option<PathBuf> {
     let name = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
     host.get_os(name)
         .filter(|value| !value.is_empty())
@@ -35,41 +47,6 @@ fn git(host: &HostEnv) -> Found {
         || Err("no git on PATH".to_owned()),
         |path| Ok(path.display().to_string()),
     )
-}
-
-fn browser(host: &HostEnv) -> Found {
-    const BINARIES: [&str; 5] = [
-        "chromium",
-        "chromium-browser",
-        "google-chrome",
-        "google-chrome-stable",
-        "chrome",
-    ];
-    let cache = playwright_cache(host);
-    if let Some(cache) = cache.filter(|path| path.is_dir()) {
-        return Ok(format!("Playwright browsers in {}", cache.display()));
-    }
-    BINARIES
-        .iter()
-        .find_map(|name| host.find_program(name))
-        .map_or_else(
-            || Err("no Playwright cache, and no chromium or chrome on PATH".to_owned()),
-            |path| Ok(path.display().to_string()),
-        )
-}
-
-fn playwright_cache(host: &HostEnv) -> Option<PathBuf> {
-    let home = home(host);
-    if cfg!(target_os = "macos") {
-        Some(home?.join("Library/Caches/ms-playwright"))
-    } else if cfg!(windows) {
-        host.get_os("LOCALAPPDATA")
-            .map(PathBuf::from)
-            .or_else(|| Some(home?.join("AppData/Local")))
-            .map(|base| base.join("ms-playwright"))
-    } else {
-        Some(home?.join(".cache/ms-playwright"))
-    }
 }
 
 fn computer_use(host: &HostEnv) -> Found {
@@ -118,11 +95,10 @@ fn home_file(host: &HostEnv, relative: &str) -> Found {
 mod tests {
     use super::*;
 
-    fn found(host: &HostEnv, wanted: Capability) -> Found {
-        all(host, Err("not asked".to_owned()))
+    fn is_found(host: &HostEnv, wanted: Capability) -> bool {
+        all(host, &ContainerOffer::Unknown)
             .into_iter()
-            .find_map(|(capability, found)| (capability == wanted).then_some(found))
-            .unwrap()
+            .any(|(capability, offer, _)| capability == wanted && offer == Offer::Offered)
     }
 
     #[test]
@@ -134,7 +110,7 @@ mod tests {
             Capability::CodexLogin,
             Capability::ClaudeLogin,
         ] {
-            assert!(found(&host, capability).is_err(), "{capability:?}");
+            assert!(!is_found(&host, capability), "{capability:?}");
         }
     }
 
@@ -146,12 +122,12 @@ mod tests {
             ("USERPROFILE", home.path().to_str().unwrap()),
             ("DISPLAY", ":7"),
         ]);
-        assert!(found(&host, Capability::ClaudeLogin).is_err());
+        assert!(!is_found(&host, Capability::ClaudeLogin));
         std::fs::write(home.path().join(".claude.json"), "{}").unwrap();
         std::fs::create_dir(home.path().join(".codex")).unwrap();
         std::fs::write(home.path().join(".codex/auth.json"), "{}").unwrap();
-        assert!(found(&host, Capability::ClaudeLogin).is_ok());
-        assert!(found(&host, Capability::CodexLogin).is_ok());
-        assert!(found(&host, Capability::ComputerUse).is_ok());
+        assert!(is_found(&host, Capability::ClaudeLogin));
+        assert!(is_found(&host, Capability::CodexLogin));
+        assert!(is_found(&host, Capability::ComputerUse));
     }
 }

@@ -3,8 +3,10 @@
 use std::cell::Cell;
 
 use crate::world::{World, end, job, passing, until};
-use everdict_runner_core::{OfflineCause, RunnerState};
-use everdict_testkit::Fault;
+use everdict_contracts::Capability;
+use everdict_runner_core::capabilities::ContainerOffer;
+use everdict_runner_core::{OfflineCause, RunnerSnapshot, RunnerState};
+use everdict_testkit::{Fault, ScriptedHub};
 
 #[tokio::test]
 async fn a_401_on_a_fresh_session_is_revoked_not_retried_for_ever() {
@@ -163,7 +165,36 @@ async fn only_what_this_build_can_honour_is_offered() {
         shown
             .entries
             .iter()
-            .any(|entry| entry.reason.contains("DOCKER_HOST"))
+            .any(|entry| entry.reason.contains("without a container engine"))
     );
+    end(handle).await;
+}
+
+#[tokio::test]
+async fn each_lease_says_what_the_engine_can_do_by_then() {
+    let world = World::new().await;
+    let (tell, containers) = tokio::sync::watch::channel(ContainerOffer::Ready("here".to_owned()));
+    let handle = world.start_as(passing(), |config| {
+        config.containers = Some(containers);
+        config.wait_ms = 50;
+    });
+    let last = |wanted: bool| {
+        move |hub: &ScriptedHub| {
+            let calls = hub.calls_of("lease_job");
+            calls.last().is_some_and(|call| {
+                let words = call.args["capabilities"].as_array().unwrap();
+                ["docker", "browser"].iter().all(|word| words.contains(&(*word).into()) == wanted)
+            })
+        }
+    };
+    world.hub.until("docker and a browser are offered", last(true)).await;
+    tell.send_replace(ContainerOffer::HeldBack("disk low".to_owned()));
+    world.hub.until("a full disk withdraws them", last(false)).await;
+    let held = |snapshot: &RunnerSnapshot| snapshot.capabilities.entries.iter().any(|entry| entry.reason == "disk low");
+    until(&handle, "the snapshot says why", held).await;
+    tell.send_replace(ContainerOffer::Ready("here".to_owned()));
+    world.hub.until("they are offered again", last(true)).await;
+    handle.switch_off([Capability::Docker, Capability::Browser].into());
+    world.hub.until("the member's switch withdraws them", last(false)).await;
     end(handle).await;
 }

@@ -27,10 +27,7 @@ impl World {
             hub.url(),
             SecretString::from(ScriptedHub::TOKEN),
             "0.1.0",
-            Arc::new(HostEnv::from_pairs([(
-                "DOCKER_HOST",
-                "unix:///nonexistent/docker.sock",
-            )])),
+            Arc::new(HostEnv::default()),
             dir.path(),
         );
         config.hostname = "testbox".to_owned();

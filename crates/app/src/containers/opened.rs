@@ -1,0 +1,127 @@
+//! A runtime on an engine that answers.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use everdict_topology::digest::DigestKey;
+use everdict_topology::engine::{DaemonInfo, Engine};
+use everdict_topology::labels::Owner;
+use everdict_topology::plan::{PlanPolicy, ReadinessPlan, VolumePolicy};
+use everdict_topology::process::this_owner;
+use everdict_topology::runtime::{DockerTopologyRuntime, RuntimeOptions};
+use everdict_topology::watchdog::WatchdogArgs;
+
+use super::watchdog::Watch;
+use super::{CLOSE_LIMIT, ContainerOptions, PING_LIMIT, Room};
+
+/// See the module.
+pub(super) struct Opened {
+    runtime: Arc<DockerTopologyRuntime>,
+    daemon: DaemonInfo,
+    /// Where its address comes from.
+    source: String,
+    watch: Option<Watch>,
+}
+
+impl Opened {
+    pub(super) fn new(runtime: Arc<DockerTopologyRuntime>, daemon: DaemonInfo, source: String) -> Self {
+        Self {
+            runtime,
+            daemon,
+            source,
+            watch: None,
+        }
+    }
+
+    pub(super) fn runtime(&self) -> &Arc<DockerTopologyRuntime> {
+        &self.runtime
+    }
+
+    /// Where the engine keeps its images and containers, on its own machine.
+    pub(super) fn root_dir(&self) -> &Path {
+        Path::new(&self.daemon.root_dir)
+    }
+
+    /// Whether it is this daemon at this address.
+    pub(super) fn is_of(&self, engine: &Engine, daemon: &DaemonInfo) -> bool {
+        self.runtime.engine().address() == engine.address() && self.daemon.id == daemon.id
+    }
+
+    pub(super) async fn answers(&self) -> bool {
+        let ping = self.runtime.engine().ping();
+        matches!(tokio::time::timeout(PING_LIMIT, ping).await, Ok(Ok(())))
+    }
+
+    /// One line for people.
+    pub(super) fn words(&self) -> String {
+        let (daemon, address) = (&self.daemon, self.runtime.engine().address());
+        format!("{} on {} answers at {address} ({})", daemon.version, daemon.operating_system, self.source)
+    }
+
+    /// Sees to it that a watchdog is there before anything is created.
+    pub(super) fn watch_over(&mut self, options: &ContainerOptions) {
+        if self.watch.as_ref().is_some_and(Watch::is_alive) {
+            return;
+        }
+        let Some(program) = &options.watchdog else { return };
+        let args = WatchdogArgs {
+            socket: self.runtime.engine().address().to_owned(),
+            state_dir: options.state_dir.clone(),
+            owner: self.runtime.owner().clone(),
+        };
+        match Watch::start(program, &args) {
+            Ok(watch) => self.watch = Some(watch),
+            // The case is not to suffer: the next start sweeps up too.
+            Err(error) => tracing::warn!(%error, "can't start the watchdog"),
+        }
+    }
+
+    /// Takes down what this process has made. The watchdog goes only when nothing is left.
+    pub(super) async fn close(self) {
+        let debts = tokio::time::timeout(CLOSE_LIMIT, self.runtime.shut_down()).await;
+        match debts {
+            Ok(debts) if debts.is_empty() => {
+                if let Some(watch) = self.watch {
+                    watch.stand_down().await;
+                }
+            }
+            Ok(debts) => {
+                for debt in debts {
+                    tracing::warn!(object = %debt.object, why = %debt.why, "could not be removed; the watchdog tries again");
+                }
+            }
+            Err(_elapsed) => tracing::warn!("topologies are not down in time; the watchdog goes on with it"),
+        }
+    }
+}
+
+impl Room {
+    pub(super) fn runtime_options(&self) -> RuntimeOptions {
+        let options = &self.options;
+        let key: DigestKey = self.identity.key.clone();
+        RuntimeOptions {
+            policy: PlanPolicy {
+                volumes: VolumePolicy {
+                    host_paths: options.settings.allow_host_volumes.clone(),
+                },
+                ..PlanPolicy::default()
+            },
+            readiness: ReadinessPlan {
+                timeout: options.ready_timeout,
+                interval: options.ready_interval,
+            },
+            keeper: Arc::clone(&self.keeper),
+            idle_ttl: Some(options.settings.idle_ttl),
+            ..RuntimeOptions::new(options.state_dir.clone(), self.owner(), key)
+        }
+    }
+
+    fn owner(&self) -> Owner {
+        // An empty label would make the owner unreadable, and its objects nobody's.
+        let label = match self.options.label.as_str() {
+            "" => "runner",
+            label => label,
+        };
+        this_owner(&self.identity.install, label)
+    }
+}

@@ -1,0 +1,339 @@
+//! What there is of ours on the engine, for `doctor` and `gc`.
+
+use std::collections::BTreeMap;
+
+use everdict_exec::HostEnv;
+use everdict_topology::discovery::{Candidate, CandidateState, Source};
+use everdict_topology::engine::{Engine, EngineError};
+use everdict_topology::images::{ImageUse, Images};
+use everdict_topology::lock::LockFolder;
+use everdict_topology::process::this_owner;
+use everdict_topology::reaper::{self, Found, Verdict};
+use everdict_topology::DebtObject;
+use serde::Serialize;
+
+use super::identity::Identity;
+use super::{image_options, search, why_none};
+use crate::paths::Paths;
+use crate::problem::{Problem, Result};
+use crate::settings::TopologySettings;
+
+/// The engine, and what of this installation is on it.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainerReport {
+    /// The engine that is used; `null` when none answers.
+    pub endpoint: Option<Endpoint>,
+    /// Every place that was considered, in order.
+    pub candidates: Vec<Tried>,
+    /// Why there is no engine, when there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// What carries the label of this installation.
+    pub ours: Holdings,
+    /// Images that this runner pulled.
+    pub images: ImageHoldings,
+}
+
+/// The engine that is used.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Endpoint {
+    /// Such as `unix:///var/run/docker.sock`.
+    pub address: String,
+    /// Where the address comes from.
+    pub source: String,
+    /// Version of the engine.
+    pub version: String,
+    /// Its system.
+    pub operating_system: String,
+    /// Where it keeps images and containers.
+    pub root_dir: String,
+    /// Free bytes there, when that is on this machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_bytes: Option<u64>,
+}
+
+/// A place where an engine could be.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Tried {
+    /// Where the address comes from.
+    pub source: String,
+    /// Empty when the source names none.
+    pub address: String,
+    /// `taken`, `dead`, `absent`, `unusable` or `untried`.
+    pub state: &'static str,
+    /// One line for people.
+    pub detail: String,
+}
+
+/// Objects with the label of this installation.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Holdings {
+    /// How many of each kind: store, service, browser, network, volume, case.
+    pub kinds: BTreeMap<String, usize>,
+    /// Whose owner has ended: `gc` removes them.
+    pub lost: Vec<Item>,
+    /// What stays, and why.
+    pub kept: Vec<Item>,
+}
+
+/// One object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Item {
+    /// `container`, `network` or `volume`, and its name.
+    pub object: String,
+    /// What it is for.
+    pub kind: String,
+    /// The topology that it belongs to; empty for none.
+    pub topology: String,
+    /// Why it stays, or what kept it from going; empty for what goes.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub why: String,
+}
+
+/// Images that this runner pulled, and nobody else has named since.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ImageHoldings {
+    /// How many.
+    pub count: usize,
+    /// Their sizes, layers that they share counted more than once.
+    pub bytes: u64,
+    /// The most that they may take; `null` is no limit.
+    pub budget_bytes: Option<u64>,
+    /// Those that the budget has go, the least recently used first.
+    pub over_budget: Vec<String>,
+}
+
+/// What `gc` found and did.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GcReport {
+    /// Whether nothing was to be touched.
+    pub dry_run: bool,
+    /// What there was.
+    #[serde(flatten)]
+    pub found: ContainerReport,
+    /// What went; in a dry run, what would go.
+    pub removed: Vec<Item>,
+    /// What should have gone and didn't.
+    pub left: Vec<Item>,
+    /// Images that went.
+    pub removed_images: Vec<String>,
+    /// Bytes of those images.
+    pub freed_bytes: u64,
+}
+
+/// What is looked at: this installation's folders and settings.
+#[derive(Clone, Copy)]
+struct Ground<'a> {
+    env: &'a HostEnv,
+    paths: &'a Paths,
+    settings: &'a TopologySettings,
+}
+
+/// An engine with what is needed to judge what is on it.
+struct Site {
+    engine: Engine,
+    /// `None` for an installation that has never made anything.
+    install: Option<(Identity, LockFolder)>,
+    images: Images,
+}
+
+/// Looks at the engine and at what is ours on it. Touches nothing.
+///
+/// # Errors
+/// A problem about this machine: damaged files, or an engine that stops answering.
+pub async fn look_around(env: &HostEnv, paths: &Paths, settings: &TopologySettings) -> Result<ContainerReport> {
+    Ground { env, paths, settings }.look().await.map(|(report, _)| report)
+}
+
+/// Removes what dead processes of this installation have left, and images over budget; with `dry_run` only says what.
+///
+/// # Errors
+/// A problem about this machine: no engine, damaged files, or an engine that stops answering.
+pub async fn clean_up(
+    env: &HostEnv,
+    paths: &Paths,
+    settings: &TopologySettings,
+    dry_run: bool,
+) -> Result<GcReport> {
+    let (found, site) = Ground { env, paths, settings }.look().await?;
+    let Some(site) = site else {
+        let why = found.why.unwrap_or_default();
+        return Err(Problem::machine(why).fix("start Docker; `everdict-runner doctor` lists the places tried"));
+    };
+    let mut report = GcReport {
+        dry_run,
+        removed: Vec::new(),
+        left: Vec::new(),
+        removed_images: Vec::new(),
+        freed_bytes: 0,
+        found,
+    };
+    if dry_run {
+        report.removed.clone_from(&report.found.ours.lost);
+        report.removed_images.clone_from(&report.found.images.over_budget);
+        return Ok(report);
+    }
+    if let Some((identity, locks)) = &site.install {
+        let me = this_owner(&identity.install, "gc");
+        let swept = reaper::sweep(&site.engine, &me, locks).await;
+        if let Some(error) = swept.error {
+            return Err(engine_problem(error));
+        }
+        let item = |object: &DebtObject, why: String| {
+            let known = swept.found.iter().find(|found| found.object == *object);
+            Item {
+                why,
+                ..known.map_or_else(|| bare(object), item)
+            }
+        };
+        report.removed = swept.removed.iter().map(|object| item(object, String::new())).collect();
+        report.left = swept.debts.iter().map(|debt| item(&debt.object, debt.why.clone())).collect();
+    }
+    let trimmed = site.images.trim(&site.engine).await.map_err(engine_problem)?;
+    report.removed_images = trimmed.removed;
+    report.freed_bytes = trimmed.freed_bytes;
+    Ok(report)
+}
+
+impl Ground<'_> {
+    async fn look(&self) -> Result<(ContainerReport, Option<Site>)> {
+        let (discovery, engine) = search(self.env, self.settings).await;
+        let candidates = discovery.candidates.iter().map(|one| tried(one, self.settings)).collect();
+        let mut report = ContainerReport {
+            endpoint: None,
+            candidates,
+            why: None,
+            ours: Holdings::default(),
+            images: ImageHoldings::default(),
+        };
+        let Some(engine) = engine else {
+            report.why = Some(why_none(&discovery, self.settings));
+            return Ok((report, None));
+        };
+        let daemon = engine.info().await.map_err(engine_problem)?;
+        report.endpoint = Some(Endpoint {
+            address: engine.address().to_owned(),
+            source: discovery
+                .taken()
+                .map(|taken| source(&taken.source, self.settings))
+                .unwrap_or_default(),
+            version: daemon.version,
+            operating_system: daemon.operating_system,
+            free_bytes: super::free_bytes(daemon.root_dir.as_ref()),
+            root_dir: daemon.root_dir,
+        });
+        let state_dir = self.paths.state_dir();
+        let install = match Identity::find(state_dir)? {
+            Some(identity) => {
+                let locks = LockFolder::open(state_dir, &daemon.id).map_err(|error| {
+                    Problem::machine(format!("can't use the locks in {}", state_dir.display())).because(error)
+                })?;
+                let found = reaper::report(&engine, &identity.install, &locks).await;
+                report.ours = holdings(&found.map_err(engine_problem)?);
+                Some((identity, locks))
+            }
+            None => None,
+        };
+        let images = Images::new(image_options(self.settings, state_dir));
+        let used = images.usage(&engine).await.map_err(engine_problem)?;
+        report.images = image_holdings(used, self.settings);
+        let site = Site {
+            engine,
+            install,
+            images,
+        };
+        Ok((report, Some(site)))
+    }
+}
+
+fn engine_problem(error: EngineError) -> Problem {
+    Problem::machine("the container engine doesn't tell what is on it")
+        .fix("look whether `docker ps` answers, then try again")
+        .because(error)
+}
+
+fn image_holdings(used: ImageUse, settings: &TopologySettings) -> ImageHoldings {
+    ImageHoldings {
+        count: used.ours.len(),
+        bytes: used.ours_bytes,
+        budget_bytes: settings.image_budget,
+        over_budget: used.evictable,
+    }
+}
+
+fn holdings(found: &[Found]) -> Holdings {
+    let mut holdings = Holdings::default();
+    for one in found {
+        *holdings.kinds.entry(one.kind.clone()).or_default() += 1;
+        let why = match one.verdict {
+            Verdict::Lost => {
+                holdings.lost.push(item(one));
+                continue;
+            }
+            Verdict::Owned => "its runner is alive",
+            Verdict::Used => "its runner has ended, but another one uses it",
+            Verdict::Unverified => "whether its runner is alive can't be told from here",
+        };
+        holdings.kept.push(Item {
+            why: why.to_owned(),
+            ..item(one)
+        });
+    }
+    holdings
+}
+
+fn item(found: &Found) -> Item {
+    Item {
+        kind: found.kind.clone(),
+        topology: found.topology.clone(),
+        ..bare(&found.object)
+    }
+}
+
+fn bare(object: &DebtObject) -> Item {
+    Item {
+        object: object.to_string(),
+        kind: String::new(),
+        topology: String::new(),
+        why: String::new(),
+    }
+}
+
+/// The settings stand in for `DOCKER_HOST` when they name an engine.
+fn source(source: &Source, settings: &TopologySettings) -> String {
+    match source {
+        Source::DockerHost if settings.endpoint.is_some() => "topology.endpoint in settings.toml".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// One line for people.
+pub(super) fn words(candidate: &Candidate, settings: &TopologySettings) -> String {
+    let text = candidate.to_string();
+    match text.strip_prefix(&candidate.source.to_string()) {
+        Some(rest) => format!("{}{rest}", source(&candidate.source, settings)),
+        None => text,
+    }
+}
+
+fn tried(candidate: &Candidate, settings: &TopologySettings) -> Tried {
+    Tried {
+        source: source(&candidate.source, settings),
+        address: candidate.address.clone(),
+        state: match candidate.state {
+            CandidateState::Untried => "untried",
+            CandidateState::Absent(_) => "absent",
+            CandidateState::Unusable(_) => "unusable",
+            CandidateState::Dead(_) => "dead",
+            CandidateState::Taken(_) => "taken",
+        },
+        detail: words(candidate, settings),
+    }
+}
