@@ -129,6 +129,8 @@ fn endpoint(state: &State, container: &Container) -> Result<Option<(String, Ipv4
         "default" | "bridge" | "host" | "none" => Ok(None),
         key => {
             let network = state.network(key)?;
+            // Engine 20.10 looks it up by name once more, whatever it was given.
+            state.network(&network.name)?;
             Ok(Some((network.id.clone(), state.next_address(network))))
         }
     }

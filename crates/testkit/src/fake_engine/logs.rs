@@ -9,12 +9,12 @@ use tokio::io::AsyncWriteExt as _;
 
 use super::execs::hijack;
 use super::reply::{Ask, Refusal, Reply, frame, streamed};
-use super::state::{Frame, Phase, Shared};
+use super::state::{Container, Frame, Phase, Shared};
 
 pub(super) fn read(shared: &Arc<Shared>, key: &str, ask: &Ask) -> Result<Reply, Refusal> {
     let (id, past) = shared.read(|state| {
         let container = state.container(key)?;
-        Ok((container.id.clone(), container.log.clone()))
+        Ok((container.id.clone(), lines(container)))
     })?;
     let wanted = Wanted::of(ask);
     let first: Vec<Bytes> = wanted
@@ -27,6 +27,7 @@ pub(super) fn read(shared: &Arc<Shared>, key: &str, ask: &Ask) -> Result<Reply, 
         id,
         seen: past.len(),
         wanted,
+        by_line: true,
     };
     let first = futures_util::stream::iter(first.into_iter().map(Ok));
     if !ask.flag("follow") {
@@ -52,6 +53,7 @@ pub(super) fn attach(shared: &Arc<Shared>, key: &str, ask: Ask) -> Result<Reply,
         id,
         seen,
         wanted: Wanted::of(&ask),
+        by_line: false,
     };
     let upgrade = ask
         .upgrade
@@ -68,6 +70,34 @@ pub(super) fn attach(shared: &Arc<Shared>, key: &str, ask: Ask) -> Result<Reply,
         tokio::select! { () = stop.cancelled() => {}, _ = copy => {} }
     });
     Ok(hijack())
+}
+
+/// The log as it is kept: a line shows when it has ended, or the process has.
+fn lines(container: &Container) -> Vec<Frame> {
+    let mut ended = Vec::new();
+    let mut open = [None::<Frame>, None];
+    for piece in &container.log {
+        let line = &mut open[usize::from(piece.stderr)];
+        let mut bytes = line.take().map_or_else(Vec::new, |begun| begun.bytes.to_vec());
+        bytes.extend_from_slice(&piece.bytes);
+        while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
+            let rest = bytes.split_off(end + 1);
+            ended.push(Frame {
+                bytes: Bytes::from(std::mem::replace(&mut bytes, rest)),
+                ..piece.clone()
+            });
+        }
+        if !bytes.is_empty() {
+            *line = Some(Frame {
+                bytes: Bytes::from(bytes),
+                ..piece.clone()
+            });
+        }
+    }
+    if container.phase != Phase::Running {
+        ended.extend(open.into_iter().flatten());
+    }
+    ended
 }
 
 struct Wanted {
@@ -120,6 +150,8 @@ struct Follower {
     id: String,
     seen: usize,
     wanted: Wanted,
+    /// Whole lines, rather than pieces as they were written.
+    by_line: bool,
 }
 
 impl Follower {
@@ -130,10 +162,12 @@ impl Follower {
             changed.borrow_and_update();
             let (fresh, running) = self.shared.read(|state| {
                 let container = state.container(&self.id).ok()?;
-                Some((
-                    container.log.get(self.seen).cloned(),
-                    container.phase == Phase::Running,
-                ))
+                let fresh = if self.by_line {
+                    lines(container).get(self.seen).cloned()
+                } else {
+                    container.log.get(self.seen).cloned()
+                };
+                Some((fresh, container.phase == Phase::Running))
             })?;
             match fresh {
                 Some(one) => {
