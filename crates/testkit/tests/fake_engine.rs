@@ -340,3 +340,44 @@ async fn a_slow_clock_and_another_processor_show_in_what_it_says_of_itself() {
     engine.set_clock_behind(Duration::from_secs(7200));
     assert!(time().await < before, "RFC 3339 in UTC sorts as text");
 }
+
+#[tokio::test]
+async fn events_tell_of_the_containers_that_were_asked_about() {
+    let engine = with_web();
+    let mut stream = UnixStream::connect(engine.socket()).await.unwrap();
+    // {"container":["web"]}
+    let path = "/events?filters=%7B%22container%22%3A%5B%22web%22%5D%7D";
+    stream
+        .write_all(format!("GET {path} HTTP/1.1\r\nHost: d\r\n\r\n").as_bytes())
+        .await
+        .unwrap();
+    let listens = |fake: &FakeEngine| {
+        fake.calls_of(Op::Events)
+            .iter()
+            .any(|call| call.end != CallEnd::Open)
+    };
+    engine
+        .until("somebody listens", Duration::from_secs(10), listens)
+        .await;
+    run(&engine, "other", json!({"Image": WEB})).await;
+    run(&engine, "web", json!({"Image": WEB})).await;
+    engine.end_container("other", 1, false);
+    engine.end_container("web", 137, true);
+    let mut heard = String::new();
+    while !heard.contains("\"die\"") {
+        let mut piece = [0; 4096];
+        let count = stream.read(&mut piece).await.unwrap();
+        heard.push_str(&String::from_utf8_lossy(&piece[..count]));
+    }
+    let at = |word: &str| {
+        heard
+            .find(&format!("\"Action\":\"{word}\""))
+            .unwrap_or_else(|| panic!("{word}: {heard}"))
+    };
+    assert!(
+        at("create") < at("start") && at("start") < at("oom") && at("oom") < at("die"),
+        "{heard}"
+    );
+    assert!(!heard.contains("\"name\":\"other\""), "{heard}");
+    assert!(heard.contains("\"exitCode\":\"137\""), "{heard}");
+}

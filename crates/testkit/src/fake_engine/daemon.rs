@@ -47,29 +47,43 @@ pub(super) fn info(shared: &Shared) -> Reply {
 
 /// Events of containers as they happen; those of the past aren't kept.
 pub(super) fn events(shared: &Arc<Shared>, ask: &Ask) -> Reply {
-    let (labels, actions) = (ask.filter("label"), ask.filter("event"));
+    let filter = EventFilter {
+        labels: ask.filter("label"),
+        actions: ask.filter("event"),
+        containers: ask.filter("container"),
+    };
     let listener = shared.events.subscribe();
-    let pieces = futures_util::stream::unfold(listener, move |mut listener| {
-        let (labels, actions) = (labels.clone(), actions.clone());
-        async move {
-            loop {
-                match listener.recv().await {
-                    Ok(event) if wanted(&event, &labels, &actions) => {
-                        return Some((Ok(line(&event)), listener));
-                    }
-                    Ok(_) | Err(RecvError::Lagged(_)) => {}
-                    Err(RecvError::Closed) => return None,
-                }
+    let pieces = futures_util::stream::unfold((listener, filter), |(mut listener, filter)| async move {
+        loop {
+            match listener.recv().await {
+                Ok(event) if filter.wants(&event) => return Some((Ok(line(&event)), (listener, filter))),
+                Ok(_) | Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return None,
             }
         }
     });
     streamed("application/json", pieces)
 }
 
-fn wanted(event: &Value, labels: &[String], actions: &[String]) -> bool {
-    let attributes = serde_json::from_value(event["Actor"]["Attributes"].clone()).unwrap_or_default();
-    let action = event["Action"].as_str().unwrap_or_default();
-    labels_match(labels, &attributes) && (actions.is_empty() || actions.iter().any(|one| one == action))
+/// Which events a listener wants; what is empty leaves nothing out.
+struct EventFilter {
+    labels: Vec<String>,
+    actions: Vec<String>,
+    /// Names or ids.
+    containers: Vec<String>,
+}
+
+impl EventFilter {
+    fn wants(&self, event: &Value) -> bool {
+        let attributes = &event["Actor"]["Attributes"];
+        let labels = serde_json::from_value(attributes.clone()).unwrap_or_default();
+        let id = event["Actor"]["ID"].as_str().unwrap_or_default();
+        let is_it =
+            |wanted: &String| id.starts_with(wanted.as_str()) || attributes["name"] == wanted.as_str();
+        labels_match(&self.labels, &labels)
+            && (self.actions.is_empty() || self.actions.iter().any(|one| event["Action"] == one.as_str()))
+            && (self.containers.is_empty() || self.containers.iter().any(is_it))
+    }
 }
 
 /// One sample, whatever was asked for.
