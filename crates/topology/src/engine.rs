@@ -6,6 +6,7 @@
 mod archive;
 mod attached;
 mod container;
+mod ending;
 mod error;
 mod exec;
 mod network;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bollard::{API_DEFAULT_VERSION, Docker};
+use jiff::Timestamp;
 
 pub(crate) use attached::{AttachedExec, ExecState};
 pub use container::{ContainerRow, ContainerView, Health, LogQuery, RunState};
@@ -59,6 +61,8 @@ pub struct DaemonInfo {
     pub cpus: u64,
     /// Memory in bytes.
     pub memory: u64,
+    /// What its clock says; `None` when it doesn't tell.
+    pub time: Option<Timestamp>,
     /// Where images and containers are kept on the daemon's machine.
     pub root_dir: String,
 }
@@ -117,6 +121,7 @@ impl Engine {
             operating_system: info.operating_system.unwrap_or_default(),
             cpus: number(info.ncpu),
             memory: number(info.mem_total),
+            time: info.system_time.and_then(|text| text.parse().ok()),
             root_dir: info.docker_root_dir.unwrap_or_default(),
         })
     }

@@ -29,6 +29,9 @@ use slot::{Deploying, Slot};
 /// Waiters that go round more often than this have met a topology that dies as soon as it stands.
 const MAX_ROUNDS: u32 = 5;
 
+/// How far the daemon's clock may be off: tokens are checked with a leeway of a minute or more.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(60);
+
 /// What is done before the site lock is taken, such as pulling images: a lock must not be held for minutes.
 pub(crate) type Prepare = Box<dyn FnOnce(CancellationToken) -> BoxFuture<'static, Result<(), Fault>> + Send>;
 
@@ -186,7 +189,7 @@ impl Pool {
         prepared: BoxFuture<'static, Result<(), Fault>>,
     ) -> Result<Warm, Fault> {
         let cancelled = || Fault::cancelled("the topology isn't wanted any more");
-        prepared.await?;
+        tokio::try_join!(prepared, check_clock(&self.engine))?;
         let site = tokio::select! {
             biased;
             () = cancel.cancelled() => return Err(cancelled()),
@@ -325,6 +328,22 @@ impl Pool {
         let Ok(Some(_unused)) = self.locks.try_unused(&debt.topology) else { return None };
         debt.pay(&self.engine).await
     }
+}
+
+/// Refuses a daemon whose clock is off, as that of a virtual machine is after a long sleep: in its containers every
+/// certificate and token would be invalid, and the agent would be blamed.
+async fn check_clock(engine: &Engine) -> Result<(), Fault> {
+    let Some(theirs) = engine.info().await.map_err(EngineError::into_fault)?.time else { return Ok(()) };
+    let behind = jiff::Timestamp::now().duration_since(theirs);
+    if behind.unsigned_abs() <= CLOCK_TOLERANCE {
+        return Ok(());
+    }
+    let way = if behind.is_negative() { "ahead of" } else { "behind" };
+    let text = format!(
+        "the docker daemon's clock is {} s {way} this machine's: restart docker or its virtual machine",
+        behind.unsigned_abs().as_secs()
+    );
+    Err(Fault::new(ErrorCode::DriverProvisionFailed, text))
 }
 
 fn lock_fault(error: std::io::Error) -> Fault {

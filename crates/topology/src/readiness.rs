@@ -99,7 +99,7 @@ pub async fn until_ready(wait: &Wait<'_>) -> Result<Ready, NotReady> {
     let reason = tokio::select! {
         biased;
         () = wait.cancel.cancelled() => NotReadyReason::Cancelled,
-        ended = wait.engine.wait_for_exit(wait.container) => match wait.after_exit(ended).await {
+        ended = wait.engine.wait_for_own_exit(wait.container, |code| code == 0 && wait.may_finish) => match wait.after_exit(ended).await {
             Ok(ready) => return Ok(ready),
             Err(reason) => reason,
         },

@@ -3,7 +3,6 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use bollard::container::LogOutput;
-use bollard::errors::Error;
 use bollard::models::{
     ContainerCreateBody, ContainerInspectResponse, ContainerState, ContainerStateStatusEnum, ContainerSummary,
     ContainerSummaryStateEnum, HealthStatusEnum,
@@ -11,7 +10,6 @@ use bollard::models::{
 use bollard::query_parameters::{
     AttachContainerOptionsBuilder, CreateContainerOptionsBuilder, InspectContainerOptions, KillContainerOptionsBuilder,
     ListContainersOptionsBuilder, LogsOptionsBuilder, RemoveContainerOptionsBuilder, StartContainerOptions,
-    WaitContainerOptionsBuilder,
 };
 use bytes::Bytes;
 use futures_util::StreamExt as _;
@@ -189,23 +187,6 @@ impl Engine {
         tokio::time::timeout(REMOVE_LIMIT, gone)
             .await
             .unwrap_or_else(|_| Err(EngineError::timed_out("remove a container", REMOVE_LIMIT)))
-    }
-
-    /// Waits, for as long as it takes, until a container has ended, and gives out its exit code.
-    ///
-    /// # Errors
-    /// [`EngineErrorKind::NotFound`] when it is gone, [`EngineErrorKind::Unreachable`] when the daemon went away.
-    pub async fn wait_for_exit(&self, id: &str) -> Result<i64, EngineError> {
-        const OPERATION: &str = "wait for a container";
-        let options = WaitContainerOptionsBuilder::default().condition("not-running").build();
-        let mut ends = Box::pin(self.docker.wait_container(id, Some(options)));
-        match ends.next().await {
-            Some(Ok(end)) => Ok(end.status_code),
-            // The client makes an error of every code but 0.
-            Some(Err(Error::DockerContainerWaitError { code, .. })) => Ok(code),
-            Some(Err(error)) => Err(EngineError::from_bollard(OPERATION, error)),
-            None => Err(EngineError::new(EngineErrorKind::Unreachable, OPERATION, "the daemon hung up")),
-        }
     }
 
     /// Follows what a container prints, from its start, as it comes: in the log itself a line shows only when it has

@@ -5,6 +5,7 @@ use bollard::models::{Ipam, IpamConfig, Network, NetworkCreateRequest};
 use bollard::query_parameters::ListNetworksOptionsBuilder;
 
 use super::{CREATE_LIMIT, Engine, EngineError, EngineErrorKind, READ_LIMIT, REMOVE_LIMIT};
+use crate::labels::INSTALL;
 
 /// Where address ranges come from once the daemon's own pools run out (30 networks by default): a corner of 10/8 that
 /// neither docker's pools nor usual home routers use.
@@ -99,7 +100,13 @@ impl Engine {
                 other => return other,
             }
         }
-        let text = format!("no address range is free; this daemon has {} networks", networks.len());
+        let ours = request.labels.get(INSTALL);
+        let ours = networks.iter().filter(|network| ours.is_some() && network.labels.get(INSTALL) == ours);
+        let text = format!(
+            "no address range is free; this daemon has {} networks, ours: {}",
+            networks.len(),
+            ours.count()
+        );
         Err(EngineError::new(EngineErrorKind::AddressPoolExhausted, "create a network", text))
     }
 

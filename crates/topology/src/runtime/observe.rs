@@ -101,7 +101,7 @@ pub(super) async fn broken(engine: &Engine, lease: &TopologyLease) -> Fault {
     let ends = stores.chain(services).map(|(name, blame, may_finish)| {
         let id = lease.containers().get(name).copied().unwrap_or_default().to_owned();
         Box::pin(async move {
-            let code = match engine.wait_for_exit(&id).await {
+            let code = match engine.wait_for_own_exit(&id, |code| code == 0 && may_finish).await {
                 Ok(0) if may_finish => return std::future::pending().await,
                 Ok(code) => code,
                 Err(error) => return error.into_fault(),

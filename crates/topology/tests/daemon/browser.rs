@@ -105,3 +105,38 @@ async fn a_browser_has_a_gigabyte_of_shared_memory() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn twenty_browsers_some_cancelled_and_some_crashed_leave_no_process() {
+    in_world("twenty_browsers", |world| async move {
+        let runtime = world.runtime().await;
+        let lease = runtime.ensure_topology(&with_browser(), &world.scope("r0")).await.unwrap();
+        let before = world.ours().await;
+        let mut cdp_ports = Vec::new();
+        for number in 1..=20 {
+            let scope = world.scope(&format!("r{number}"));
+            if number % 4 == 0 {
+                let canceller = async {
+                    tokio::task::yield_now().await;
+                    scope.cancel.cancel();
+                };
+                let (result, ()) = tokio::join!(runtime.provision_browser(&lease, &scope), canceller);
+                assert!(result.is_err());
+                continue;
+            }
+            let browser = runtime.provision_browser(&lease, &scope).await.unwrap();
+            cdp_ports.push(browser.cdp_base().trim_start_matches("http://").to_owned());
+            if number % 5 == 0 {
+                let id = world.container_ids().await[browser.container()].clone();
+                world.engine.kill_container(&id, "SIGKILL").await.unwrap();
+            }
+            browser.dispose().await.unwrap();
+        }
+        runtime.settle().await;
+        assert_eq!(world.ours().await, before);
+        for port in cdp_ports {
+            assert!(tokio::net::TcpStream::connect(&port).await.is_err(), "{port} still answers");
+        }
+    })
+    .await;
+}
