@@ -218,6 +218,12 @@ impl FakeEngine {
         self.calls().into_iter().filter(|call| call.op == op).collect()
     }
 
+    /// How many clients wait for the end of a container right now.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.shared.read(|state| state.waiting)
+    }
+
     /// Every pull so far.
     #[must_use]
     pub fn pulls(&self) -> Vec<PullRecord> {

@@ -195,11 +195,28 @@ pub(super) fn kill(shared: &Arc<Shared>, key: &str, ask: &Ask) -> Result<Reply, 
     Ok(nothing(StatusCode::NO_CONTENT))
 }
 
+/// Counts a client that waits, for as long as it does.
+struct Waiting(Arc<Shared>);
+
+impl Waiting {
+    fn begin(shared: &Arc<Shared>) -> Self {
+        shared.edit(|state| state.waiting += 1);
+        Self(Arc::clone(shared))
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.edit(|state| state.waiting -= 1);
+    }
+}
+
 /// Answers once the container doesn't run; the head comes at once.
 pub(super) fn wait(shared: &Arc<Shared>, key: &str) -> Result<Reply, Refusal> {
     let id = shared.read(|state| state.container(key).map(|one| one.id.clone()))?;
-    let shared = Arc::clone(shared);
+    let waiting = Waiting::begin(shared);
     let ended = async move {
+        let shared = &waiting.0;
         let mut changed = shared.changed.subscribe();
         loop {
             changed.borrow_and_update();

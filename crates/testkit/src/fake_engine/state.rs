@@ -130,6 +130,8 @@ pub(super) struct State {
     pub(super) armed: Vec<Strike>,
     pub(super) calls: Vec<Call>,
     pub(super) pulls: Vec<PullRecord>,
+    /// Clients that wait for the end of a container.
+    pub(super) waiting: usize,
     pub(super) disk_full: bool,
     pub(super) pools: usize,
     pub(super) clock_behind: Duration,
@@ -167,6 +169,7 @@ impl Shared {
             armed: Vec::new(),
             calls: Vec::new(),
             pulls: Vec::new(),
+            waiting: 0,
             disk_full: false,
             pools: DEFAULT_POOLS,
             clock_behind: Duration::ZERO,

@@ -53,6 +53,8 @@ async fn a_daemon_that_ends_containers_before_it_hangs_up_is_the_machines_fault_
         world.fake.until("it was asked why", SOON, asked).await;
         tokio::time::sleep(Duration::from_millis(300)).await;
         world.fake.go_away();
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        world.fake.come_back();
     };
     let (result, ()) = tokio::join!(runtime.ensure_topology(&spec, &scope), shut_down);
     let failure = result.err().unwrap().failure();
@@ -61,8 +63,6 @@ async fn a_daemon_that_ends_containers_before_it_hangs_up_is_the_machines_fault_
         (FailureClass::Infra, true),
         "{failure:?}"
     );
-    world.fake.come_back();
-    runtime.sweep().await;
     world.until_empty(SOON).await;
 }
 

@@ -11,3 +11,4 @@ mod deploy;
 mod images;
 mod manners;
 mod ports;
+mod waits;
