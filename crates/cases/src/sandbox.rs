@@ -64,12 +64,19 @@ pub(crate) enum FileRead {
     /// Why it can't be read.
     Unreadable(String),
     /// As much of it as was asked for.
-    Bytes { bytes: Vec<u8>, cut: bool },
+    Bytes {
+        bytes: Vec<u8>,
+        cut: bool,
+    },
 }
 
 impl<'a> Sandbox<'a> {
     /// The container when there is one, else the scratch directory.
-    pub(crate) fn new(scratch: &'a Scratch, container: Option<&'a CaseContainer>, ctx: &'a CaseContext) -> Self {
+    pub(crate) fn new(
+        scratch: &'a Scratch,
+        container: Option<&'a CaseContainer>,
+        ctx: &'a CaseContext,
+    ) -> Self {
         match container {
             None => Self {
                 env: host::env(scratch, ctx),
@@ -81,7 +88,11 @@ impl<'a> Sandbox<'a> {
                 env: image::env(container),
                 ctx,
                 scratch,
-                place: Place::Image(ImagePlace { container, scratch, ctx }),
+                place: Place::Image(ImagePlace {
+                    container,
+                    scratch,
+                    ctx,
+                }),
             },
         }
     }

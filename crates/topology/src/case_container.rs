@@ -4,6 +4,7 @@
 //! directory that the image's user owns. When a command's call returns, nothing of it runs on; when the case is over,
 //! however it ends, the container and its anonymous volumes go. What a killed runner leaves is found by its labels.
 
+mod come_up;
 mod exec;
 mod files;
 mod provenance;
@@ -13,24 +14,21 @@ mod tree;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use everdict_contracts::{ErrorCode, Fault, ImageProvenance};
+use everdict_contracts::{Fault, ImageProvenance};
 use tokio::runtime::Handle;
-use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::deploy::{Debt, DebtObject};
 use crate::digest::short_hash;
-use crate::engine::{Engine, EngineError, EngineErrorKind, ExecRequest, RunState};
+use crate::engine::{Engine, EngineError};
 use crate::images::{Images, PresentImage, PullWatcher};
 use crate::labels::{self, Kind, Owner};
 use crate::names;
 use crate::plan::ImageNeed;
 use crate::runtime::CaseScope;
 
-use script::Probe;
 use tree::FileOwner;
 
 pub use exec::{CaseExec, CaseExit, CaseStream};
@@ -39,18 +37,6 @@ pub use spec::CaseSpec;
 
 /// Where a case's files are in its container.
 pub const CASE_ROOT: &str = "/everdict";
-
-/// The directories that a case finds, parents first, relative to `/`.
-const DIRS: [&str; 4] = ["everdict/", "everdict/work/", "everdict/home/", "everdict/tmp/"];
-
-/// For a few lines of shell: some 70 ms as a rule, many times that on a loaded machine.
-const SCRIPT_LIMIT: Duration = Duration::from_secs(20);
-
-/// How long the idle shell may take to show up beside the init process.
-const IDLE_LIMIT: Duration = Duration::from_secs(10);
-
-/// Between two looks for it.
-const IDLE_PAUSE: Duration = Duration::from_millis(50);
 
 /// Makes the containers of cases on one daemon. Share one per process.
 pub struct CaseContainers {
@@ -97,7 +83,9 @@ impl CaseContainers {
             debts: Mutex::default(),
             made: AtomicU64::new(0),
         };
-        Self { shared: Arc::new(shared) }
+        Self {
+            shared: Arc::new(shared),
+        }
     }
 
     /// Gets the image and starts a container of it.
@@ -110,20 +98,33 @@ impl CaseContainers {
     pub async fn start(&self, spec: &CaseSpec, scope: &CaseScope) -> Result<CaseContainer, Fault> {
         let shared = Arc::clone(&self.shared);
         self.shared.tasks.spawn(async move { shared.pay_debts().await });
-        let need = ImageNeed { image: spec.image().to_owned(), path: spec::IMAGE_PATH.to_owned() };
-        let watcher = PullWatcher { lines: &*scope.progress, cancel: &scope.cancel };
+        let need = ImageNeed {
+            image: spec.image().to_owned(),
+            path: spec::IMAGE_PATH.to_owned(),
+        };
+        let watcher = PullWatcher {
+            lines: &*scope.progress,
+            cancel: &scope.cancel,
+        };
         let (engine, images) = (&self.shared.engine, &self.shared.images);
         let image = images.ensure(engine, &need, &scope.credentials, watcher).await?;
         // In a task of its own: dropping this future must not leave a container that nobody knows.
         let (shared, spec, run) = (Arc::clone(&self.shared), spec.clone(), Run::of(scope));
-        let making = self.shared.tasks.spawn(async move { shared.make(&spec, &image, &run).await });
+        let making = self
+            .shared
+            .tasks
+            .spawn(async move { shared.make(&spec, &image, &run).await });
         let made = scope.bounded(making).await?;
         made.unwrap_or_else(|error| Err(Fault::internal("the container's task failed").caused_by(error)))
     }
 
     /// What could not be removed so far.
     pub fn debts(&self) -> Vec<Debt> {
-        self.shared.debts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared
+            .debts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Waits until no removal is under way, tries once more what resisted, and gives out what still stands.
@@ -138,7 +139,9 @@ impl CaseContainers {
 
 impl std::fmt::Debug for CaseContainers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CaseContainers").field("engine", &self.shared.engine).finish_non_exhaustive()
+        f.debug_struct("CaseContainers")
+            .field("engine", &self.shared.engine)
+            .finish_non_exhaustive()
     }
 }
 
@@ -151,7 +154,11 @@ struct Run {
 
 impl Run {
     fn of(scope: &CaseScope) -> Self {
-        Self { run: scope.run_id.clone(), attempt: scope.attempt.clone(), cancel: scope.cancel.clone() }
+        Self {
+            run: scope.run_id.clone(),
+            attempt: scope.attempt.clone(),
+            cancel: scope.cancel.clone(),
+        }
     }
 }
 
@@ -163,14 +170,21 @@ impl Shared {
         run: &Run,
     ) -> Result<CaseContainer, Fault> {
         let info = self.engine.info().await.map_err(EngineError::into_fault)?;
-        let labels =
-            labels::of_kind(&labels::of_case(&self.owner.labels(), &run.run, &run.attempt), Kind::Case, None);
+        let labels = labels::of_kind(
+            &labels::of_case(&self.owner.labels(), &run.run, &run.attempt),
+            Kind::Case,
+            None,
+        );
         let name = self.name(run);
         if run.cancel.is_cancelled() {
             return Err(cancelled());
         }
         let body = spec.body(&image.id, labels, info.memory);
-        let id = self.engine.create_container(&name, body).await.map_err(EngineError::into_fault)?;
+        let id = self
+            .engine
+            .create_container(&name, body)
+            .await
+            .map_err(EngineError::into_fault)?;
         let mut container = CaseContainer {
             shared: self,
             id,
@@ -196,8 +210,19 @@ impl Shared {
     fn name(&self, run: &Run) -> String {
         let count = self.made.fetch_add(1, Ordering::Relaxed).to_string();
         let pid = self.owner.pid.to_string();
-        let parts = [&*self.owner.install, &*self.owner.start, &*pid, &*count, &*run.run, &*run.attempt];
-        format!("everdict-case-{}-{}", names::distinct(&run.run, 40), short_hash(&parts, 10))
+        let parts = [
+            &*self.owner.install,
+            &*self.owner.start,
+            &*pid,
+            &*count,
+            &*run.run,
+            &*run.attempt,
+        ];
+        format!(
+            "everdict-case-{}-{}",
+            names::distinct(&run.run, 40),
+            short_hash(&parts, 10)
+        )
     }
 
     /// Removes a container, or keeps account of it.
@@ -206,7 +231,10 @@ impl Shared {
         let debt = Debt {
             install: self.owner.install.clone(),
             topology: String::new(),
-            object: DebtObject::Container { id: id.to_owned(), name: name.to_owned() },
+            object: DebtObject::Container {
+                id: id.to_owned(),
+                name: name.to_owned(),
+            },
             why: error.to_string(),
         };
         self.owe(debt.clone());
@@ -214,7 +242,10 @@ impl Shared {
     }
 
     fn owe(&self, debt: Debt) {
-        self.debts.lock().unwrap_or_else(PoisonError::into_inner).push(debt);
+        self.debts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(debt);
     }
 
     async fn pay_debts(&self) {
@@ -254,93 +285,6 @@ impl CaseContainer {
         self.removed = true;
         debt
     }
-
-    /// Starts it and finds out what its image is like.
-    async fn come_up(&mut self, spec: &CaseSpec, cancel: &CancellationToken) -> Result<(), Fault> {
-        self.still_wanted(cancel)?;
-        self.shared.engine.start_container(&self.id).await.map_err(|error| start_fault(error, spec))?;
-        self.find_idle().await?;
-        self.still_wanted(cancel)?;
-        let probe = self.script(vec![script::PROBE.to_owned()], None).await?;
-        let probe = Probe::parse(&probe).ok_or_else(|| {
-            let text = format!("{}: `sh` of `{}` doesn't answer as a shell: {probe}", spec::IMAGE_PATH, spec.image());
-            Fault::bad_request(text)
-        })?;
-        self.owner = FileOwner { uid: probe.uid, gid: probe.gid };
-        self.make_dirs(&DIRS, self.owner).await?;
-        // A git command in a case without a repository must not find the one that the image may have above.
-        let mut env = vec![("GIT_CEILING_DIRECTORIES", CASE_ROOT.to_owned())];
-        if !probe.home_writable {
-            env.push(("HOME", format!("{CASE_ROOT}/home")));
-        }
-        if !probe.tmp_writable {
-            env.push(("TMPDIR", format!("{CASE_ROOT}/tmp")));
-        }
-        self.env = env.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        self.shell = probe.shell;
-        let swept = self.sweep(exec::TERM).await.map_err(EngineError::into_fault)?;
-        self.oom_kills.store(swept.oom_kills, Ordering::Relaxed);
-        Ok(())
-    }
-
-    fn still_wanted(&self, cancel: &CancellationToken) -> Result<(), Fault> {
-        if cancel.is_cancelled() { Err(cancelled()) } else { Ok(()) }
-    }
-
-    /// Learns which processes are not the case's. To be called before the first command, and after a restart.
-    async fn find_idle(&self) -> Result<(), Fault> {
-        let deadline = Instant::now() + IDLE_LIMIT;
-        loop {
-            let pids = self.script(vec![script::PIDS.to_owned()], Some("0")).await?;
-            let pids: Vec<&str> = pids.split_ascii_whitespace().collect();
-            // Init is the first; the shell that it starts comes a moment later.
-            if pids.len() >= 2 && pids.iter().all(|pid| pid.bytes().all(|byte| byte.is_ascii_digit())) {
-                *self.keep.lock().unwrap_or_else(PoisonError::into_inner) = pids.join(" ");
-                return Ok(());
-            }
-            if Instant::now() > deadline {
-                return Err(self.ended_by_itself().await);
-            }
-            sleep(IDLE_PAUSE).await;
-        }
-    }
-
-    /// Runs lines of our own and gives out what they print on both streams.
-    async fn script(&self, argv: Vec<String>, user: Option<&str>) -> Result<String, Fault> {
-        let outcome = self.run_script(argv, user).await;
-        match outcome {
-            Err(error) if matches!(error.kind, EngineErrorKind::Conflict | EngineErrorKind::NotFound) => {
-                Err(self.ended_by_itself().await)
-            }
-            outcome => outcome.map_err(EngineError::into_fault),
-        }
-    }
-
-    async fn run_script(&self, argv: Vec<String>, user: Option<&str>) -> Result<String, EngineError> {
-        let shell = if self.shell.is_empty() { "sh" } else { &self.shell };
-        let argv = [shell.to_owned(), "-c".to_owned()].into_iter().chain(argv);
-        let mut request = ExecRequest::new(argv, SCRIPT_LIMIT);
-        request.user = user.map(str::to_owned);
-        request.workdir = Some("/".to_owned());
-        let outcome = self.shared.engine.exec(&self.id, request).await?;
-        let text = [outcome.stdout, outcome.stderr].concat();
-        Ok(String::from_utf8_lossy(&text).trim().to_owned())
-    }
-
-    /// Says why the container isn't running although nobody asked it to end.
-    async fn ended_by_itself(&self) -> Fault {
-        let view = match self.shared.engine.inspect_container(&self.id).await {
-            Ok(view) => view,
-            Err(error) => return error.into_fault(),
-        };
-        let (name, code) = (&self.name, view.exit_code);
-        let what = match view.state {
-            RunState::Running => format!("the case's container {name} does not answer"),
-            _ => format!("the case's container {name} ended with code {code} {}", view.error),
-        };
-        let fault = Fault::new(ErrorCode::DriverProvisionFailed, what.trim_end().to_owned());
-        if view.oom_killed { exec::out_of_memory(fault) } else { fault }
-    }
 }
 
 /// The safety net for a case that panicked or was dropped.
@@ -352,14 +296,19 @@ impl Drop for CaseContainer {
         // Without a runtime the process is ending: the labels tell the next one what to remove.
         if let Ok(runtime) = Handle::try_current() {
             let (shared, id, name) = (Arc::clone(&self.shared), self.id.clone(), self.name.clone());
-            self.shared.tasks.spawn_on(async move { drop(shared.remove(&id, &name).await) }, &runtime);
+            self.shared
+                .tasks
+                .spawn_on(async move { drop(shared.remove(&id, &name).await) }, &runtime);
         }
     }
 }
 
 impl std::fmt::Debug for CaseContainer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CaseContainer").field("name", &self.name).field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("CaseContainer")
+            .field("name", &self.name)
+            .field("id", &self.id)
+            .finish_non_exhaustive()
     }
 }
 
@@ -374,16 +323,4 @@ fn absolute(path: &str) -> String {
         path if path.starts_with('/') => path.to_owned(),
         path => format!("{CASE_ROOT}/{path}"),
     }
-}
-
-fn start_fault(error: EngineError, spec: &CaseSpec) -> Fault {
-    if error.kind == EngineErrorKind::BadCommand && error.text.contains("\"sh\"") {
-        return Fault::bad_request(format!(
-            "{}: `{}` has no `sh`, which the commands of a case are run by ({})",
-            spec::IMAGE_PATH,
-            spec.image(),
-            error.text
-        ));
-    }
-    error.into_fault()
 }

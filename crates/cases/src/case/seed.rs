@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use everdict_contracts::{
-    CaseJob, EnvSnapshot, EnvSpec, ErrorCode, FailureStage, Fault, RepoSnapshot,
-};
+use everdict_contracts::{CaseJob, EnvSnapshot, EnvSpec, ErrorCode, FailureStage, Fault, RepoSnapshot};
 use everdict_exec::{Baseline, DiffRequest, SeedRequest};
 
 use crate::recorder::Recorder;
@@ -123,8 +121,8 @@ impl Seeded {
             .incomplete
             .as_ref()
             .map(|why| format!("the diff is incomplete: {why}"));
-        let left_out = (!left_out.is_empty())
-            .then(|| format!("left out of the comparison: {}", left_out.join(", ")));
+        let left_out =
+            (!left_out.is_empty()).then(|| format!("left out of the comparison: {}", left_out.join(", ")));
         for remark in cut.into_iter().chain(incomplete).chain(left_out) {
             recorder.remark(&remark);
         }

@@ -25,11 +25,7 @@ pub(super) fn env(scratch: &Scratch, ctx: &CaseContext) -> ChildEnv {
 }
 
 impl HostPlace<'_> {
-    pub(super) async fn run(
-        &self,
-        line: Line<'_>,
-        sink: Option<Arc<dyn OutputSink>>,
-    ) -> Result<Ran, Fault> {
+    pub(super) async fn run(&self, line: Line<'_>, sink: Option<Arc<dyn OutputSink>>) -> Result<Ran, Fault> {
         let launch = Launch {
             program: Program::Shell(line.command.to_owned()),
             cwd: self.dir(line.cwd)?,
@@ -78,7 +74,9 @@ impl HostPlace<'_> {
             if !meta.is_file() {
                 return Err(std::io::Error::other("not a regular file"));
             }
-            File::open(&place)?.take(max.saturating_add(1)).read_to_end(&mut bytes)
+            File::open(&place)?
+                .take(max.saturating_add(1))
+                .read_to_end(&mut bytes)
         });
         Ok(match read {
             Ok(_) => {

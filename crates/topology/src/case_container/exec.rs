@@ -32,8 +32,11 @@ const SETTLE: Duration = Duration::from_millis(250);
 /// How long the output may take to close once all that held it is dead. The daemon itself waits two seconds.
 const DRAIN: Duration = Duration::from_secs(3);
 
-/// How long killing may take before the container is started anew.
-const KILL_LIMIT: Duration = Duration::from_secs(5);
+/// For one round of signals: some 70 ms as a rule. Longer means that the processes leave it no room to run.
+const SWEEP_LIMIT: Duration = Duration::from_secs(5);
+
+/// How long killing may take before the container is started anew: more than one round.
+const KILL_LIMIT: Duration = Duration::from_secs(8);
 
 /// Between two rounds of killing: what dies needs a moment to be gone.
 const KILL_PAUSE: Duration = Duration::from_millis(50);
@@ -103,10 +106,25 @@ impl CaseContainer {
             self.kill_all().await?;
         }
         let began = Instant::now();
-        let argv = [&*self.shell, "-c", script::ENTER, &absolute(exec.cwd), exec.command, &self.shell];
+        let argv = [
+            &*self.shell,
+            "-c",
+            script::ENTER,
+            &absolute(exec.cwd),
+            exec.command,
+            &self.shell,
+        ];
         let argv = argv.map(str::to_owned).to_vec();
-        let env = exec.env.into_iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let started = self.shared.engine.exec_attached(&self.id, argv, env, exec.stdin.is_some()).await;
+        let env = exec
+            .env
+            .into_iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        let started = self
+            .shared
+            .engine
+            .exec_attached(&self.id, argv, env, exec.stdin.is_some())
+            .await;
         let started = match started {
             Ok(started) => started,
             Err(error) => return Err(self.exec_fault(error).await),
@@ -139,7 +157,9 @@ impl CaseContainer {
                 Err(error) if is_gone(&error) => return Err(self.exec_fault(error).await),
                 Ok(_) | Err(_) if Instant::now() < deadline => sleep(KILL_PAUSE).await,
                 outcome => {
-                    let why = outcome.err().map_or("some don't die".to_owned(), |error| error.to_string());
+                    let why = outcome
+                        .err()
+                        .map_or("some don't die".to_owned(), |error| error.to_string());
                     tracing::warn!(container = %self.name, why, "starting a case's container anew to end its processes");
                     self.start_anew().await?;
                     return Ok(0);
@@ -149,24 +169,33 @@ impl CaseContainer {
     }
 
     async fn start_anew(&self) -> Result<(), Fault> {
-        self.shared.engine.restart_container(&self.id).await.map_err(EngineError::into_fault)?;
+        self.shared
+            .engine
+            .restart_container(&self.id)
+            .await
+            .map_err(EngineError::into_fault)?;
         self.find_idle().await?;
         let swept = self.sweep(TERM).await.map_err(EngineError::into_fault)?;
         self.oom_kills.store(swept.oom_kills, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Sends a signal to every process of the case.
+    /// Sends a signal to every process of the case, as the image's user: when that is root it may signal anybody, and
+    /// when it isn't, nobody in the container can become somebody else.
     pub(super) async fn sweep(&self, signal: &str) -> Result<Swept, EngineError> {
         let keep = self.keep.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let argv = vec![script::SWEEP.to_owned(), signal.to_owned(), keep];
-        let answer = self.run_script(argv, Some("0")).await?;
+        let answer = self.run_script(argv, SWEEP_LIMIT).await?;
         Swept::parse(&answer)
             .ok_or_else(|| EngineError::new(EngineErrorKind::Other, "end the processes of a case", answer))
     }
 
     async fn exec_fault(&self, error: EngineError) -> Fault {
-        if is_gone(&error) { self.ended_by_itself().await } else { error.into_fault() }
+        if is_gone(&error) {
+            self.ended_by_itself().await
+        } else {
+            error.into_fault()
+        }
     }
 }
 
@@ -208,7 +237,14 @@ impl<'a> Command<'a> {
                 let _ = input.shutdown().await;
             }
         };
-        Self { id: started.id, output: started.output, open: true, feed: feed.boxed(), fed: false, sink }
+        Self {
+            id: started.id,
+            output: started.output,
+            open: true,
+            feed: feed.boxed(),
+            fed: false,
+            sink,
+        }
     }
 
     /// Waits for the end of the main process, or brings it about at the time limit.
@@ -218,7 +254,11 @@ impl<'a> Command<'a> {
         limit: Instant,
         cancel: &CancellationToken,
     ) -> Result<End, Fault> {
-        let mut end = End { code: 0, timed_out: false, killed_after_grace: false };
+        let mut end = End {
+            code: 0,
+            timed_out: false,
+            killed_after_grace: false,
+        };
         let (mut stop_at, mut pause) = (limit, FIRST_LOOK);
         let mut look_at = Instant::now() + pause;
         loop {
@@ -263,7 +303,9 @@ impl<'a> Command<'a> {
     async fn drain(&mut self, limit: Duration) {
         let deadline = Instant::now() + limit;
         while self.open {
-            let Ok(piece) = timeout_at(deadline, self.output.next()).await else { return };
+            let Ok(piece) = timeout_at(deadline, self.output.next()).await else {
+                return;
+            };
             self.take(piece);
         }
     }

@@ -39,16 +39,22 @@ impl CaseContainer {
         let (send, receive) = mpsc::channel::<io::Result<Bytes>>(PIECES);
         let (from, owner) = (from.to_owned(), self.owner);
         let packing = tokio::task::spawn_blocking(move || {
-            let mut out = Sender { send, piece: Vec::with_capacity(PIECE_BYTES) };
+            let mut out = Sender {
+                send,
+                piece: Vec::with_capacity(PIECE_BYTES),
+            };
             let packed = tree::pack(&from, owner, &mut out);
             if let Err(error) = &packed {
                 // Makes the call fail too: half an archive must not pass for a whole one.
-                let _ = out.send.blocking_send(Err(io::Error::new(error.kind(), error.to_string())));
+                let _ = out
+                    .send
+                    .blocking_send(Err(io::Error::new(error.kind(), error.to_string())));
             }
             packed
         });
-        let pieces =
-            stream::unfold(receive, |mut receive| async { receive.recv().await.map(|piece| (piece, receive)) });
+        let pieces = stream::unfold(receive, |mut receive| async {
+            receive.recv().await.map(|piece| (piece, receive))
+        });
         let dir = super::absolute(to);
         let call = self.shared.engine.put_archive(&self.id, &dir, pieces, COPY_LIMIT);
         let put = tokio::select! {
@@ -80,8 +86,15 @@ impl CaseContainer {
     ) -> Result<Vec<String>, Fault> {
         let (send, receive) = mpsc::channel::<Bytes>(PIECES);
         let to = to.to_owned();
-        let unpacking =
-            tokio::task::spawn_blocking(move || tree::unpack(Receiver { receive, piece: Bytes::new() }, &to));
+        let unpacking = tokio::task::spawn_blocking(move || {
+            tree::unpack(
+                Receiver {
+                    receive,
+                    piece: Bytes::new(),
+                },
+                &to,
+            )
+        });
         let path = super::absolute(from);
         let pump = async {
             let mut pieces = self.shared.engine.get_archive(&self.id, &path);
@@ -103,7 +116,9 @@ impl CaseContainer {
         };
         // Waited for in every case: nothing may be written once the directory is being removed.
         drop(send);
-        let unpacked = unpacking.await.unwrap_or_else(|error| Err(io::Error::other(error)));
+        let unpacked = unpacking
+            .await
+            .unwrap_or_else(|error| Err(io::Error::other(error)));
         got?;
         unpacked.map_err(|error| snapshot_failed(&path).caused_by(error))
     }
@@ -116,7 +131,9 @@ impl CaseContainer {
     pub async fn read_file(&self, path: &str, max: u64) -> Result<Option<CaseFile>, Fault> {
         let path = super::absolute(path);
         // The archive's own headers and padding come on top, extended ones included.
-        let most = usize::try_from(max).unwrap_or(usize::MAX).saturating_add(PIECE_BYTES);
+        let most = usize::try_from(max)
+            .unwrap_or(usize::MAX)
+            .saturating_add(PIECE_BYTES);
         let read = async {
             let mut archive = Vec::new();
             let mut pieces = self.shared.engine.get_archive(&self.id, &path);
@@ -133,7 +150,9 @@ impl CaseContainer {
             Ok(archive) => archive.map_err(|error| snapshot_failed(&path).caused_by(error))?,
             Err(_) => return Err(snapshot_failed(&path)),
         };
-        first_file(&archive, max).map(Some).map_err(|error| snapshot_failed(&path).caused_by(error))
+        first_file(&archive, max)
+            .map(Some)
+            .map_err(|error| snapshot_failed(&path).caused_by(error))
     }
 
     /// Makes directories below `/`, owned by the image's user.
@@ -147,13 +166,19 @@ impl CaseContainer {
 }
 
 fn snapshot_failed(path: &str) -> Fault {
-    Fault::new(ErrorCode::DriverSnapshotFailed, format!("failed to read `{path}` of the case's container"))
+    Fault::new(
+        ErrorCode::DriverSnapshotFailed,
+        format!("failed to read `{path}` of the case's container"),
+    )
 }
 
 /// The file that an archive of one file holds, which may be cut after `max` bytes.
 fn first_file(archive: &[u8], max: u64) -> io::Result<CaseFile> {
     let mut archive = tar::Archive::new(archive);
-    let entry = archive.entries()?.next().ok_or_else(|| io::Error::other("the archive is empty"))??;
+    let entry = archive
+        .entries()?
+        .next()
+        .ok_or_else(|| io::Error::other("the archive is empty"))??;
     if !entry.header().entry_type().is_file() {
         return Err(io::Error::other("not a regular file"));
     }

@@ -11,24 +11,42 @@ use crate::images::{ImageRef, PresentImage};
 /// first. An image that was built here has no digest that means anything elsewhere.
 pub(super) fn of(declared: &str, present: &PresentImage) -> ImageProvenance {
     let reference = ImageRef::parse(declared).ok();
-    let pinned = reference.as_ref().and_then(ImageRef::digest).map(|digest| (digest.to_owned(), ResolvedBy::Ref));
+    let pinned = reference
+        .as_ref()
+        .and_then(ImageRef::digest)
+        .map(|digest| (digest.to_owned(), ResolvedBy::Ref));
     let known = || {
         let name = reference.as_ref().map(ImageRef::name);
-        let pairs: Vec<(&str, &str)> =
-            present.digests.iter().filter_map(|text| text.split_once('@')).collect();
-        let own = pairs.iter().find(|(repository, _)| Some(*repository) == name.as_deref());
+        let pairs: Vec<(&str, &str)> = present
+            .digests
+            .iter()
+            .filter_map(|text| text.split_once('@'))
+            .collect();
+        let own = pairs
+            .iter()
+            .find(|(repository, _)| Some(*repository) == name.as_deref());
         let (_, digest) = own.or(pairs.first())?;
         Some(((*digest).to_owned(), ResolvedBy::Driver))
     };
     match pinned.or_else(known) {
         Some((digest, by)) => ImageProvenance::Resolved(ResolvedImages {
-            images: vec![ResolvedImage { r#ref: declared.to_owned(), digest, unit: None }],
+            images: vec![ResolvedImage {
+                r#ref: declared.to_owned(),
+                digest,
+                unit: None,
+            }],
             by,
         }),
         None => ImageProvenance::Unresolved(UnresolvedImages {
-            images: vec![UnresolvedImage { r#ref: declared.to_owned(), unit: None }],
+            images: vec![UnresolvedImage {
+                r#ref: declared.to_owned(),
+                unit: None,
+            }],
             reason: UnresolvedReason::NoRegistryDigest,
-            detail: format!("the image has the local id {} and no digest of a registry", present.id),
+            detail: format!(
+                "the image has the local id {} and no digest of a registry",
+                present.id
+            ),
         }),
     }
 }
@@ -41,7 +59,11 @@ mod tests {
 
     fn told(declared: &str, digests: &[&str]) -> Value {
         let digests = digests.iter().map(ToString::to_string).collect();
-        let present = PresentImage { id: "sha256:local".to_owned(), digests, pulled: false };
+        let present = PresentImage {
+            id: "sha256:local".to_owned(),
+            digests,
+            pulled: false,
+        };
         serde_json::to_value(of(declared, &present)).unwrap()
     }
 
@@ -66,6 +88,9 @@ mod tests {
     #[test]
     fn an_image_that_was_built_here_has_no_digest() {
         let told = told("local:dev", &[]);
-        assert_eq!((&told["kind"], &told["reason"]), (&json!("unresolved"), &json!("no_registry_digest")));
+        assert_eq!(
+            (&told["kind"], &told["reason"]),
+            (&json!("unresolved"), &json!("no_registry_digest"))
+        );
     }
 }

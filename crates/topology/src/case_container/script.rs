@@ -65,9 +65,13 @@ impl Probe {
     /// `None` when the answer isn't one of [`PROBE`].
     pub(super) fn parse(text: &str) -> Option<Self> {
         let value = |name: &str| {
-            text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).map(str::trim)
+            text.lines()
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))
+                .map(str::trim)
         };
-        let shell = value("shell").filter(|path| path.starts_with('/')).unwrap_or("sh");
+        let shell = value("shell")
+            .filter(|path| path.starts_with('/'))
+            .unwrap_or("sh");
         Some(Self {
             uid: value("uid")?.parse().ok()?,
             gid: value("gid")?.parse().ok()?,
@@ -90,7 +94,10 @@ impl Swept {
     /// `None` when the answer isn't one of [`SWEEP`].
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (left, lost) = text.lines().last()?.strip_prefix("swept ")?.split_once(' ')?;
-        Some(Self { left: left.parse().ok()?, oom_kills: lost.trim().parse().ok()? })
+        Some(Self {
+            left: left.parse().ok()?,
+            oom_kills: lost.trim().parse().ok()?,
+        })
     }
 }
 
@@ -101,7 +108,10 @@ mod tests {
     #[test]
     fn a_probe_is_read_whatever_is_missing() {
         let probe = Probe::parse("uid 70\ngid 7\nshell /busybox/sh\ntmp writable\n").unwrap();
-        assert_eq!((probe.uid, probe.gid, probe.shell.as_str()), (70, 7, "/busybox/sh"));
+        assert_eq!(
+            (probe.uid, probe.gid, probe.shell.as_str()),
+            (70, 7, "/busybox/sh")
+        );
         assert!(!probe.home_writable && probe.tmp_writable);
         assert_eq!(Probe::parse("uid 0\ngid 0\nshell sh\n").unwrap().shell, "sh");
         assert_eq!(Probe::parse("exec failed: no sh"), None);
@@ -109,7 +119,13 @@ mod tests {
 
     #[test]
     fn a_sweep_is_read_from_its_last_line_only() {
-        assert_eq!(Swept::parse("noise\nswept 2 1\n"), Some(Swept { left: 2, oom_kills: 1 }));
+        assert_eq!(
+            Swept::parse("noise\nswept 2 1\n"),
+            Some(Swept {
+                left: 2,
+                oom_kills: 1
+            })
+        );
         assert_eq!(Swept::parse(""), None);
         assert_eq!(Swept::parse("swept"), None);
     }

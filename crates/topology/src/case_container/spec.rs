@@ -14,8 +14,15 @@ pub(super) const IMAGE_PATH: &str = "evalCase.image";
 
 /// A root user in the image may install packages, step down to other users and end their processes. None of these
 /// reaches the host: no raw sockets, no mounts, no devices.
-const CAPABILITIES: [&str; 7] =
-    ["CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "NET_BIND_SERVICE", "SETGID", "SETUID"];
+const CAPABILITIES: [&str; 7] = [
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "FOWNER",
+    "KILL",
+    "NET_BIND_SERVICE",
+    "SETGID",
+    "SETUID",
+];
 
 /// A browser started by a test suite keeps its bitmaps in there; the engine's default of 64 MB makes it crash. It counts
 /// as the container's memory, and only as far as it is used.
@@ -66,7 +73,12 @@ impl CaseSpec {
         }
         let limits = service_limits(wanted)
             .map_err(|(field, why)| Fault::bad_request(format!("evalCase.resources.{field}: {why}")))?;
-        Ok(Some(Self { image: image.clone(), limits, memory_declared: wanted.memory_mb.is_some(), network }))
+        Ok(Some(Self {
+            image: image.clone(),
+            limits,
+            memory_declared: wanted.memory_mb.is_some(),
+            network,
+        }))
     }
 
     /// The image's reference, as declared.
@@ -92,7 +104,10 @@ impl CaseSpec {
             open_stdin: Some(true),
             labels: Some(labels.into_iter().collect()),
             // The image's own check would run beside the case.
-            healthcheck: Some(HealthConfig { test: Some(vec!["NONE".to_owned()]), ..HealthConfig::default() }),
+            healthcheck: Some(HealthConfig {
+                test: Some(vec!["NONE".to_owned()]),
+                ..HealthConfig::default()
+            }),
             host_config: Some(HostConfig {
                 network_mode: Some(if public { "bridge" } else { "none" }.to_owned()),
                 extra_hosts: public.then(|| vec!["host.docker.internal:host-gateway".to_owned()]),
@@ -130,7 +145,10 @@ fn log_config() -> HostConfigLogConfig {
         ("max-size".to_owned(), LOG_MAX_SIZE.to_owned()),
         ("max-file".to_owned(), "1".to_owned()),
     ]);
-    HostConfigLogConfig { typ: Some("json-file".to_owned()), config: Some(config) }
+    HostConfigLogConfig {
+        typ: Some("json-file".to_owned()),
+        config: Some(config),
+    }
 }
 
 #[cfg(test)]
@@ -172,7 +190,9 @@ mod tests {
 
     #[test]
     fn every_container_is_confined_whatever_its_image_says() {
-        let spec = CaseSpec::of_case(&case(&json!({"network": {"mode": "none"}}))).unwrap().unwrap();
+        let spec = CaseSpec::of_case(&case(&json!({"network": {"mode": "none"}})))
+            .unwrap()
+            .unwrap();
         let body = spec.body("sha256:1", BTreeMap::new(), 64 << 30);
         let host = body.host_config.unwrap();
         assert_eq!(host.network_mode.as_deref(), Some("none"));
@@ -187,7 +207,9 @@ mod tests {
 
     #[test]
     fn declared_memory_is_the_limit_however_large_the_machine() {
-        let spec = CaseSpec::of_case(&case(&json!({"resources": {"memoryMb": 64}}))).unwrap().unwrap();
+        let spec = CaseSpec::of_case(&case(&json!({"resources": {"memoryMb": 64}})))
+            .unwrap()
+            .unwrap();
         let host = spec.body("i", BTreeMap::new(), 64 << 30).host_config.unwrap();
         assert_eq!((host.memory, host.memory_swap), (Some(64 << 20), Some(64 << 20)));
     }

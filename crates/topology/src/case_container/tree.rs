@@ -88,7 +88,11 @@ fn header(kind: EntryType, mode: u32, owner: FileOwner) -> Header {
 /// An archive that is cut, too large, or that names the same path twice; a disk that is full.
 pub(super) fn unpack(archive: impl Read, to: &Path) -> io::Result<Vec<String>> {
     let mut archive = tar::Archive::new(archive);
-    let mut unpacking = Unpacking { to, dirs: HashSet::from([PathBuf::new()]), left_out: Vec::new() };
+    let mut unpacking = Unpacking {
+        to,
+        dirs: HashSet::from([PathBuf::new()]),
+        left_out: Vec::new(),
+    };
     let (mut bytes, mut entries) = (0u64, 0u64);
     for entry in archive.entries()? {
         let mut entry = entry?;
@@ -111,7 +115,9 @@ struct Unpacking<'a> {
 
 impl Unpacking<'_> {
     fn entry<R: Read>(&mut self, entry: &mut tar::Entry<'_, R>) -> io::Result<()> {
-        let Some(rel) = inner_path(OsStr::from_bytes(&entry.path_bytes()))? else { return Ok(()) };
+        let Some(rel) = inner_path(OsStr::from_bytes(&entry.path_bytes()))? else {
+            return Ok(());
+        };
         let target = self.to.join(&rel);
         let mode = entry.header().mode()? & 0o777;
         match entry.header().entry_type() {
@@ -130,11 +136,15 @@ impl Unpacking<'_> {
             }
             EntryType::Symlink => {
                 self.parent(&rel)?;
-                let Some(points_to) = entry.link_name_bytes() else { return Ok(()) };
+                let Some(points_to) = entry.link_name_bytes() else {
+                    return Ok(());
+                };
                 symlink(OsStr::from_bytes(&points_to), &target)
             }
             EntryType::Link => {
-                let Some(name) = entry.link_name_bytes() else { return Ok(()) };
+                let Some(name) = entry.link_name_bytes() else {
+                    return Ok(());
+                };
                 self.hard_link(&rel, OsStr::from_bytes(&name), mode)
             }
             EntryType::Fifo | EntryType::Char | EntryType::Block => {
@@ -148,7 +158,8 @@ impl Unpacking<'_> {
     /// A second name of a file becomes a copy of it.
     fn hard_link(&mut self, rel: &Path, name: &OsStr, mode: u32) -> io::Result<()> {
         self.parent(rel)?;
-        let source = inner_path(name)?.filter(|source| source.parent().is_some_and(|dir| self.dirs.contains(dir)));
+        let source =
+            inner_path(name)?.filter(|source| source.parent().is_some_and(|dir| self.dirs.contains(dir)));
         let source = source.map(|source| self.to.join(source));
         match source.filter(|source| source.symlink_metadata().is_ok_and(|meta| meta.is_file())) {
             Some(source) => {
@@ -193,16 +204,25 @@ impl Unpacking<'_> {
 }
 
 fn create(path: &Path, mode: u32) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).mode(mode | 0o600).open(path)
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode | 0o600)
+        .open(path)
 }
 
 /// The path without its first part; `None` for that part itself and for what belongs to a repository.
 fn inner_path(path: &OsStr) -> io::Result<Option<PathBuf>> {
     let mut inner = PathBuf::new();
-    let parts = Path::new(path).components().filter(|part| *part != Component::CurDir);
+    let parts = Path::new(path)
+        .components()
+        .filter(|part| *part != Component::CurDir);
     for part in parts.skip(1) {
         let Component::Normal(name) = part else {
-            return Err(io::Error::other(format!("the archive names `{}`", Path::new(path).display())));
+            return Err(io::Error::other(format!(
+                "the archive names `{}`",
+                Path::new(path).display()
+            )));
         };
         if name.eq_ignore_ascii_case(".git") {
             return Ok(None);
@@ -216,7 +236,10 @@ fn inner_path(path: &OsStr) -> io::Result<Option<PathBuf>> {
 mod tests {
     use super::*;
 
-    const ME: FileOwner = FileOwner { uid: 70, gid: 3_000_000 };
+    const ME: FileOwner = FileOwner {
+        uid: 70,
+        gid: 3_000_000,
+    };
 
     /// An archive of what `add` puts in.
     fn archive(add: impl FnOnce(&mut Builder<Vec<u8>>)) -> Vec<u8> {
@@ -257,7 +280,14 @@ mod tests {
         fs::rename(from.path(), outer.path().join("work")).unwrap();
         let mut bytes = Vec::new();
         pack(outer.path(), ME, &mut bytes).unwrap();
-        let first = tar::Archive::new(&bytes[..]).entries().unwrap().next().unwrap().unwrap().header().clone();
+        let first = tar::Archive::new(&bytes[..])
+            .entries()
+            .unwrap()
+            .next()
+            .unwrap()
+            .unwrap()
+            .header()
+            .clone();
         assert_eq!((first.uid().unwrap(), first.gid().unwrap()), (ME.uid, ME.gid));
 
         assert_eq!(unpack(&bytes[..], to.path()).unwrap(), Vec::<String>::new());
@@ -265,7 +295,10 @@ mod tests {
         assert_eq!(fs::read_to_string(&script).unwrap(), "echo");
         assert_eq!(fs::metadata(&script).unwrap().mode() & 0o111, 0o111);
         assert_eq!(fs::read(to.path().join("bin")).unwrap(), b"\0\xff");
-        assert_eq!(fs::read_link(to.path().join("out")).unwrap(), Path::new("/nowhere"));
+        assert_eq!(
+            fs::read_link(to.path().join("out")).unwrap(),
+            Path::new("/nowhere")
+        );
     }
 
     #[test]
@@ -308,9 +341,14 @@ mod tests {
             file(builder, "work/.git/config", "[core]\nfsmonitor = evil\n");
             file(builder, "work/sub/.GIT/config", "x");
             file(builder, "work/.gitignore", "x");
-            builder.append(&header_with_name("work/pipe", EntryType::Fifo), io::empty()).unwrap();
+            builder
+                .append(&header_with_name("work/pipe", EntryType::Fifo), io::empty())
+                .unwrap();
         });
-        assert_eq!(unpack(&bytes[..], to.path()).unwrap(), ["`pipe`: it is no file, directory or link"]);
+        assert_eq!(
+            unpack(&bytes[..], to.path()).unwrap(),
+            ["`pipe`: it is no file, directory or link"]
+        );
         assert!(!to.path().join(".git").exists() && !to.path().join("sub").exists());
         assert!(to.path().join(".gitignore").exists());
     }

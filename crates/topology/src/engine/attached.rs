@@ -49,15 +49,25 @@ impl Engine {
             attach_stderr: Some(true),
             ..ExecConfig::default()
         };
-        let created = self.call(OPERATION, CREATE_LIMIT, self.docker.create_exec(container, config)).await?;
+        let created = self
+            .call(
+                OPERATION,
+                CREATE_LIMIT,
+                self.docker.create_exec(container, config),
+            )
+            .await?;
         let started = self.docker.start_exec(&created.id, None::<StartExecOptions>);
         match self.call(OPERATION, CREATE_LIMIT, started).await? {
-            StartExecResults::Attached { output, input } => {
-                Ok(AttachedExec { id: created.id, output, input })
-            }
-            StartExecResults::Detached => {
-                Err(EngineError::new(EngineErrorKind::Other, OPERATION, "the daemon gave no output"))
-            }
+            StartExecResults::Attached { output, input } => Ok(AttachedExec {
+                id: created.id,
+                output,
+                input,
+            }),
+            StartExecResults::Detached => Err(EngineError::new(
+                EngineErrorKind::Other,
+                OPERATION,
+                "the daemon gave no output",
+            )),
         }
     }
 
@@ -66,7 +76,9 @@ impl Engine {
     /// # Errors
     /// [`EngineErrorKind::NotFound`] when the daemon has forgotten it, as it does when the container ends.
     pub(crate) async fn exec_state(&self, exec: &str) -> Result<ExecState, EngineError> {
-        let view = self.call(OPERATION, READ_LIMIT, self.docker.inspect_exec(exec)).await?;
+        let view = self
+            .call(OPERATION, READ_LIMIT, self.docker.inspect_exec(exec))
+            .await?;
         Ok(match (view.running, view.exit_code) {
             (Some(false), Some(code)) => ExecState::Ended(code),
             _ => ExecState::Running,

@@ -3,6 +3,7 @@
 mod world;
 
 mod browser;
+mod case_image;
 mod data;
 mod deploy;
 mod prepared;
