@@ -109,6 +109,13 @@ impl FakeEngine {
         self.shared.edit(|state| state.registry.push(image));
     }
 
+    /// Takes an image out of its registry.
+    pub fn unpublish(&self, reference: &str) {
+        let gone = canonical(reference);
+        self.shared
+            .edit(|state| state.registry.retain(|image| canonical(&image.reference) != gone));
+    }
+
     /// Decides how pulls of an image go from now on.
     pub fn script_pull(&self, reference: &str, script: PullScript) {
         self.shared

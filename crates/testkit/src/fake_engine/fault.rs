@@ -82,8 +82,10 @@ pub enum PullScript {
     NoSuchTag,
     /// The repository doesn't exist, or isn't shown.
     Denied,
-    /// The registry wants a login.
+    /// The registry wants another login.
     Unauthorized,
+    /// The registry wants some login, and takes any.
+    NeedsLogin,
     /// The registry wants to be asked less; with its `retry-after` in the words that the daemon passes on.
     RateLimited { retry_after: Option<Duration> },
     /// The registry's name doesn't resolve.

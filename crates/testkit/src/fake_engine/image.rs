@@ -83,6 +83,8 @@ pub struct FakeImage {
     pub bad_command: Option<String>,
     pub exec: ExecScript,
     pub labels: BTreeMap<String, String>,
+    /// Tells apart what one tag has stood for, one after the other.
+    pub revision: String,
 }
 
 impl FakeImage {
@@ -108,6 +110,7 @@ impl FakeImage {
             bad_command: None,
             exec: Arc::new(|_| ExecAnswer::default()),
             labels: BTreeMap::new(),
+            revision: String::new(),
         }
     }
 
@@ -185,6 +188,13 @@ impl FakeImage {
         self
     }
 
+    /// Makes it another image under the same name.
+    #[must_use]
+    pub fn revision(mut self, revision: &str) -> Self {
+        revision.clone_into(&mut self.revision);
+        self
+    }
+
     /// Adds a line that the process writes at once.
     #[must_use]
     pub fn line(self, text: &str) -> Self {
@@ -221,7 +231,7 @@ impl FakeImage {
     pub fn id(&self) -> String {
         format!(
             "sha256:{}",
-            super::state::hex_of(&[&self.reference, &self.architecture])
+            super::state::hex_of(&[&self.reference, &self.architecture, &self.revision])
         )
     }
 
@@ -230,7 +240,7 @@ impl FakeImage {
     pub fn digest(&self) -> String {
         format!(
             "sha256:{}",
-            super::state::hex_of(&["manifest", &self.reference, &self.architecture])
+            super::state::hex_of(&["manifest", &self.reference, &self.architecture, &self.revision])
         )
     }
 }

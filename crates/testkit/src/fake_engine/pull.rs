@@ -44,8 +44,13 @@ fn host(reference: &str) -> String {
     }
 }
 
-fn script(shared: &Shared, reference: &str) -> Option<PullScript> {
-    shared.read(|state| state.pull_scripts.get(&canonical(reference)).cloned())
+fn script(shared: &Shared, reference: &str, login: &str) -> Option<PullScript> {
+    let script = shared.read(|state| state.pull_scripts.get(&canonical(reference)).cloned())?;
+    match script {
+        PullScript::NeedsLogin if login.is_empty() => Some(PullScript::Unauthorized),
+        PullScript::NeedsLogin => None,
+        script => Some(script),
+    }
 }
 
 fn published(shared: &Shared, reference: &str) -> Vec<FakeImage> {
@@ -100,9 +105,9 @@ fn refusal(script: Option<&PullScript>, reference: &str) -> Option<Refusal> {
     Some(Refusal::new(status, message))
 }
 
-pub(super) fn distribution(shared: &Shared, reference: &str, _ask: &Ask) -> Result<Reply, Refusal> {
+pub(super) fn distribution(shared: &Shared, reference: &str, ask: &Ask) -> Result<Reply, Refusal> {
     // A registry that limits or hides answers here as it does to a pull.
-    if let Some(refusal) = refusal(script(shared, reference).as_ref(), reference) {
+    if let Some(refusal) = refusal(script(shared, reference, &login(ask)).as_ref(), reference) {
         return Err(refusal);
     }
     let images = published(shared, reference);
@@ -124,7 +129,7 @@ pub(super) fn distribution(shared: &Shared, reference: &str, _ask: &Ask) -> Resu
 pub(super) fn start(shared: &Arc<Shared>, ask: &Ask) -> Result<Reply, Refusal> {
     let reference = reference(ask);
     let guard = PullGuard::open(shared, &reference, &login(ask));
-    let script = script(shared, &reference);
+    let script = script(shared, &reference, &login(ask));
     if let Some(refusal) = refusal(script.as_ref(), &reference) {
         guard.end(PullEnd::Failed);
         return Err(refusal);

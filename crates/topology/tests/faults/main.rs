@@ -11,4 +11,5 @@ mod deploy;
 mod images;
 mod manners;
 mod ports;
+mod registries;
 mod waits;
