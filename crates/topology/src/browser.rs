@@ -56,6 +56,7 @@ pub(crate) async fn provision(order: &BrowserOrder<'_>, debts: &mut Vec<Debt>) -
         progress: order.progress,
         made: &made,
         prepared: None,
+        in_use: true,
     };
     let site = Site::new(means, order.plan, order.network);
     let result = order.start(&site, plan).await;

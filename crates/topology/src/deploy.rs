@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use everdict_contracts::Fault;
-use futures_util::future::join_all;
+use futures_util::future::{join_all, try_join_all};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::{ContainerRow, Engine, EngineError, NetworkRequest};
@@ -60,6 +60,7 @@ pub(crate) struct Site<'a> {
     /// Ids of the containers made so far: what a failure has to take back when others use the rest.
     made: &'a Mutex<Vec<String>>,
     prepared: Option<&'a PreparedImages>,
+    in_use: bool,
 }
 
 /// What a deployment works with beside its plan.
@@ -71,14 +72,16 @@ pub(crate) struct Means<'a> {
     /// Takes the ids of the containers that are made.
     pub(crate) made: &'a Mutex<Vec<String>>,
     pub(crate) prepared: Option<&'a PreparedImages>,
+    /// Whether somebody uses what stands: then nothing that runs is removed, however slow it is.
+    pub(crate) in_use: bool,
 }
 
 impl<'a> Site<'a> {
     /// The token is listened to, never cancelled.
     pub(crate) fn new(means: Means<'a>, plan: &'a TopologyPlan, network: &str) -> Self {
-        let Means { engine, cancel, progress, made, prepared } = means;
+        let Means { engine, cancel, progress, made, prepared, in_use } = means;
         let cancel = cancel.child_token();
-        Self { engine, plan, network: network.to_owned(), cancel, progress, made, prepared }
+        Self { engine, plan, network: network.to_owned(), cancel, progress, made, prepared, in_use }
     }
 
     async fn prepared(&self, plan: &StorePlan) -> Option<Prepared> {
@@ -115,7 +118,7 @@ pub(crate) async fn stand_up(plan: &TopologyPlan, means: Means<'_>) -> Result<St
         None => make_network(engine, plan).await?,
     };
     let site = Site::new(means, plan, &network);
-    let kept = site.take_over_all(&intact).await;
+    let kept = site.take_over_all(&intact).await?;
     site.clear(&survey, &kept).await;
     let origin = match kept.len() {
         0 => Origin::Deployed,
@@ -154,13 +157,16 @@ impl Site<'_> {
         self.plan.stores.iter().map(Member::Store).chain(self.plan.services.iter().map(Member::Service))
     }
 
-    async fn take_over_all(&self, intact: &BTreeMap<&str, &ContainerRow>) -> BTreeMap<String, Up> {
+    async fn take_over_all(
+        &self,
+        intact: &BTreeMap<&str, &ContainerRow>,
+    ) -> Result<BTreeMap<String, Up>, Fault> {
         let looks = self.members().filter_map(|member| {
             let row = *intact.get(member.container())?;
             Some(async move { self.take_over(member, &row.id).await })
         });
-        let kept = join_all(looks).await.into_iter().flatten();
-        kept.map(|up| (up.container.clone(), up)).collect()
+        let kept = try_join_all(looks).await?.into_iter().flatten();
+        Ok(kept.map(|up| (up.container.clone(), up)).collect())
     }
 
     /// Removes members that aren't kept, and networks that nobody is on.

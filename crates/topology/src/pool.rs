@@ -18,7 +18,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::deploy::{Debt, DebtObject, Means, PreparedImages, Remover, install, stand_up, tear_down};
 use crate::engine::{Engine, EngineError};
-use crate::lock::LockFolder;
+use crate::lock::{LockFolder, LockHeld};
 use crate::plan::TopologyPlan;
 use crate::runtime::{CaseScope, Progress};
 
@@ -195,6 +195,8 @@ impl Pool {
             () = cancel.cancelled() => return Err(cancelled()),
             site = self.locks.site(&plan.name) => site.map_err(lock_fault)?,
         };
+        // Held to the end: nobody moves in while something that stands may be replaced.
+        let unused = self.locks.try_unused(&plan.name).map_err(lock_fault)?;
         let made = Mutex::new(Vec::new());
         let means = Means {
             engine: &self.engine,
@@ -202,6 +204,7 @@ impl Pool {
             progress,
             made: &made,
             prepared: self.prepared.as_ref(),
+            in_use: unused.is_none(),
         };
         let result = stand_up(plan, means).await;
         let result = match result {
@@ -210,15 +213,19 @@ impl Pool {
         };
         if result.is_err() {
             let made = made.into_inner().unwrap_or_else(PoisonError::into_inner);
-            self.take_back(plan, &made).await;
+            self.take_back(plan, &made, unused).await;
         }
         drop(site);
         result.map(|standing| Warm::new(Arc::clone(plan), standing, self.engine.published_host()))
     }
 
     /// Removes what a failed deployment has made: everything when nobody uses the topology.
-    async fn take_back(&self, plan: &TopologyPlan, made: &[String]) {
-        if let Ok(Some(_unused)) = self.locks.try_unused(&plan.name) {
+    async fn take_back(&self, plan: &TopologyPlan, made: &[String], unused: Option<LockHeld>) {
+        let unused = match unused {
+            Some(held) => Some(held),
+            None => self.locks.try_unused(&plan.name).ok().flatten(),
+        };
+        if unused.is_some() {
             self.owe(tear_down(&self.engine, install(plan), &plan.name).await);
             return;
         }

@@ -119,12 +119,17 @@ impl Site<'_> {
             (RunState::Running, None) => return Err(unpublished(member)),
             _ => Probe::Settled { needed: false },
         };
+        self.wait(member, &id, &probe).await?;
+        Ok(up(member, &view))
+    }
+
+    async fn wait(&self, member: Member<'_>, id: &str, probe: &Probe) -> Result<(), Fault> {
         let what = member.what();
         let ready = until_ready(&Wait {
             engine: self.engine,
-            container: &id,
+            container: id,
             what: &what,
-            probe: &probe,
+            probe,
             blame: member.blame(),
             may_finish: member.may_finish(),
             budget: member.budget().timeout,
@@ -137,19 +142,26 @@ impl Site<'_> {
             Ok(Ready::Finished) => self.note(&format!("{what} has finished")),
             Err(not_ready) => return Err(not_ready.into_fault()),
         }
-        Ok(up(member, &view))
+        Ok(())
     }
 
-    /// Looks whether a running container still does its work, and takes it over if it does.
-    pub(crate) async fn take_over(&self, member: Member<'_>, id: &str) -> Option<Up> {
-        let view = self.engine.inspect_container(id).await.ok()?;
+    /// Takes a running container over if it does its work. One that doesn't is nobody's loss, unless somebody uses it:
+    /// then it is waited for, like one that is new.
+    pub(crate) async fn take_over(&self, member: Member<'_>, id: &str) -> Result<Option<Up>, Fault> {
+        let view = match self.engine.inspect_container(id).await {
+            Err(error) if error.is_not_found() => return Ok(None),
+            other => other.map_err(EngineError::into_fault)?,
+        };
         if view.state == RunState::Running {
-            let probe = self.probe(member, &view)?;
+            let Some(probe) = self.probe(member, &view) else { return Ok(None) };
             if !answers_now(self.engine, id, &probe).await {
-                return None;
+                if !self.in_use {
+                    return Ok(None);
+                }
+                self.wait(member, id, &probe).await?;
             }
         }
-        Some(up(member, &view))
+        Ok(Some(up(member, &view)))
     }
 
     async fn create(&self, member: Member<'_>) -> Result<String, Fault> {

@@ -5,7 +5,7 @@ use futures_util::future::join_all;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::survey::{Survey, filter};
-use crate::engine::{ContainerRow, Engine, EngineError, NetworkRow};
+use crate::engine::{ContainerRow, Engine, EngineError, EngineErrorKind, NetworkRow};
 
 /// For a whole clean-up. What is left after it is a debt that the sweep pays, so that the next lease isn't held up.
 pub(crate) const TEARDOWN_LIMIT: Duration = Duration::from_secs(60);
@@ -59,6 +59,9 @@ impl Debt {
     }
 }
 
+/// How long a daemon may be away before a clean-up leaves the rest to the sweep: nobody should wait for it to come back.
+const AWAY_LIMIT: Duration = Duration::from_secs(2);
+
 /// Removes things of one topology and keeps account of what resists.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Remover<'a> {
@@ -74,14 +77,20 @@ pub(crate) async fn tear_down(engine: &Engine, install: &str, topology: &str) ->
     let remover = Remover { engine, install, topology };
     let deadline = Instant::now() + TEARDOWN_LIMIT;
     let mut debts = Vec::new();
+    let mut heard = Instant::now();
     let rounds = async {
         loop {
             match remover.round(&mut debts).await {
                 Ok(Round::Nothing) => return,
                 // A container that was being made while we looked shows in the next round.
                 Ok(Round::Removed) => continue,
-                Ok(Round::Resisted) => {}
-                Err(error) => debts = vec![remover.debt(DebtObject::Everything, &error)],
+                Ok(Round::Resisted) => heard = Instant::now(),
+                Err(error) => {
+                    debts = vec![remover.debt(DebtObject::Everything, &error)];
+                    if error.kind == EngineErrorKind::Unreachable && heard.elapsed() >= AWAY_LIMIT {
+                        return;
+                    }
+                }
             }
             sleep(ROUND_PAUSE).await;
         }

@@ -404,3 +404,27 @@ async fn two_installations_have_the_same_harness_at_once() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_member_of_a_topology_in_use_is_waited_for_and_not_killed() {
+    in_world("slow_member_in_use", |world| async move {
+        let (first, second) = (world.runtime().await, world.runtime_of(other_process(&world)).await);
+        let spec = harness(|spec| {
+            spec["dependencies"] = json!([{"store": "redis", "role": "cache", "isolateBy": "key-prefix"}]);
+        });
+        let lease = first.ensure_topology(&spec, &world.scope("r1")).await.unwrap();
+        let redis = lease.containers()["redis"].to_owned();
+        // A case that keeps the store busy for longer than one look waits.
+        let busy = ["redis-cli", "debug", "sleep", "3"];
+        let sleep = world.engine.exec(&redis, everdict_topology::engine::ExecRequest::new(busy, Duration::from_secs(20)));
+        let adopt = async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            second.ensure_topology(&spec, &world.scope("r2")).await.unwrap()
+        };
+        let (slept, adopted) = tokio::join!(sleep, adopt);
+        slept.unwrap();
+        assert_eq!(adopted.origin(), Origin::Adopted);
+        assert_eq!(adopted.containers(), lease.containers());
+    })
+    .await;
+}
