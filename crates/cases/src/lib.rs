@@ -11,6 +11,9 @@
 //! Invariants:
 //! - Everything that can be wrong with a job (graders, template, environment, world) is found before the agent runs.
 //! - A seed or a setup step that fails is never scored.
+//! - A service case's topology, its target and its part of every store are given back on every way out; a target goes
+//!   before the graders, the stores after them.
+//! - Every wait of a service case is under the case's token and a deadline.
 //! - A harness that exits non-zero, is not found or runs out of time is evidence in the trace, not a failure.
 //! - However a case ends, its processes are dead and its scratch directory is removed, or what is left is named.
 //! - Values from the job reach the shell as variables, never as program text.

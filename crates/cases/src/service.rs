@@ -10,6 +10,7 @@ mod docker;
 mod drive;
 mod events;
 mod evidence;
+mod explain;
 mod http;
 mod interpolate;
 mod marks;
@@ -158,13 +159,19 @@ fn say_what_is_missing(job: &CaseJob, plan: &ServicePlan, ctx: &CaseContext) {
             "the trace source names the secret `{name}`, which this runner can't resolve: it is asked without"
         ));
     }
-    if let Ok(endpoint) = reqwest::Url::parse(&plan.spec.trace_source.endpoint)
-        && plan.door.spec.trace_inline.is_none()
-    {
-        let host = endpoint.host_str().unwrap_or_default();
-        say(&format!(
-            "the trace will be fetched from {host}, which the harness names as its trace source"
-        ));
+    if plan.door.spec.trace_inline.is_none() {
+        let source = &plan.spec.trace_source;
+        for address in [Some(&source.endpoint), source.artifact_base_url.as_ref()]
+            .into_iter()
+            .flatten()
+        {
+            let url = reqwest::Url::parse(address).ok();
+            if let Some(host) = url.as_ref().and_then(reqwest::Url::host_str) {
+                say(&format!(
+                    "the trace is fetched from {host}, which the harness names as its trace source"
+                ));
+            }
+        }
     }
 }
 

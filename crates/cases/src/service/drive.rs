@@ -10,6 +10,7 @@ use std::time::Duration;
 use everdict_contracts::{Completion, ErrorCode, Fault, FrontDoorCorrelate};
 use everdict_traces::TraceSource;
 use reqwest::Url;
+use reqwest::header::{ACCEPT, HeaderValue};
 use serde_json::Value;
 
 use super::http::{Answer, Ask, Body, Http, HttpError, Peer, refused};
@@ -141,10 +142,8 @@ impl Drive<'_> {
         ask.headers.clone_from(&self.content.headers);
         ask.body = Some(self.content.body.clone());
         if let Some(accept) = accept {
-            ask.headers.insert(
-                reqwest::header::ACCEPT,
-                reqwest::header::HeaderValue::from_static(accept),
-            );
+            let accept = HeaderValue::from_static(accept);
+            ask.headers.entry(ACCEPT).or_insert(accept);
         }
         let body = self.http.open(Peer::Topology, ask, self.patience, idle).await;
         let body = body.map_err(|error| self.unanswered(error))?;

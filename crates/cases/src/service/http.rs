@@ -62,6 +62,15 @@ pub(crate) enum HttpError {
     Failed(#[source] reqwest::Error),
 }
 
+fn base() -> reqwest::ClientBuilder {
+    reqwest::Client::builder()
+        .connect_timeout(CONNECT_LIMIT)
+        .tcp_keepalive(KEEPALIVE)
+        // A redirect is another address than the one that the harness names and the member was told of.
+        .redirect(redirect::Policy::none())
+        .user_agent(concat!("everdict-runner/", env!("CARGO_PKG_VERSION")))
+}
+
 impl Ask {
     pub(crate) fn new(verb: Method, url: Url) -> Self {
         Self {
@@ -92,35 +101,31 @@ impl Answer {
     }
 }
 
-/// The two clients of a case.
+/// The HTTP of one case.
 #[derive(Debug, Clone)]
 pub(crate) struct Http {
     topology: reqwest::Client,
-    outside: reqwest::Client,
 }
 
 impl Http {
     /// # Errors
-    /// `INTERNAL` when HTTPS can't be set up on this machine.
+    /// `INTERNAL` when HTTP can't be set up on this machine.
     pub(crate) fn new() -> Result<Self, Fault> {
         // Whoever comes first installs it; all of ours install the same.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let base = || {
-            reqwest::Client::builder()
-                .connect_timeout(CONNECT_LIMIT)
-                .tcp_keepalive(KEEPALIVE)
-                .redirect(redirect::Policy::none())
-                .user_agent(concat!("everdict-runner/", env!("CARGO_PKG_VERSION")))
-        };
-        let build = |builder: reqwest::ClientBuilder| {
-            builder
-                .build()
-                .map_err(|error| Fault::internal("can't set up HTTP on this machine").caused_by(error))
-        };
+        let plain = base().no_proxy().http1_only().tls_certs_only(std::iter::empty());
+        let failed = |error| Fault::internal("can't set up HTTP on this machine").caused_by(error);
         Ok(Self {
-            topology: build(base().no_proxy().http1_only().tls_certs_only(std::iter::empty()))?,
-            outside: build(base())?,
+            topology: plain.build().map_err(failed)?,
         })
+    }
+
+    /// Few cases go outside, and those do once: the trust store is read when it is needed.
+    fn client(&self, peer: Peer) -> Result<reqwest::Client, HttpError> {
+        match peer {
+            Peer::Topology => Ok(self.topology.clone()),
+            Peer::Outside => base().build().map_err(HttpError::Failed),
+        }
     }
 
     /// Asks and gives out the answer as it begins; `idle` limits the time without a byte.
@@ -131,11 +136,7 @@ impl Http {
         patience: &Patience,
         idle: Option<Duration>,
     ) -> Result<Body, HttpError> {
-        let client = match peer {
-            Peer::Topology => &self.topology,
-            Peer::Outside => &self.outside,
-        };
-        let mut request = client.request(ask.verb, ask.url).headers(ask.headers);
+        let mut request = self.client(peer)?.request(ask.verb, ask.url).headers(ask.headers);
         if let Some(body) = ask.body {
             request = request.body(body);
         }

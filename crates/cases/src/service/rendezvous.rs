@@ -85,9 +85,10 @@ impl Rendezvous {
 
 async fn take(State(calls): State<mpsc::Sender<Value>>, body: Bytes) -> StatusCode {
     let text = || Value::String(String::from_utf8_lossy(&body).into_owned());
-    let value = match body.is_empty() {
-        true => Value::Null,
-        false => serde_json::from_slice(&body).unwrap_or_else(|_| text()),
+    let value = if body.is_empty() {
+        Value::Null
+    } else {
+        serde_json::from_slice(&body).unwrap_or_else(|_| text())
     };
     match calls.try_send(value) {
         Ok(()) => StatusCode::ACCEPTED,

@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use everdict_contracts::{
-    Acquire, EnvSnapshot, ErrorCode, ErrorEvent, FailurePlacement, Fault, InfraEvent, InfraScope, TraceEvent,
+    Acquire, EnvSnapshot, ErrorCode, ErrorEvent, Fault, InfraEvent, InfraScope, TraceEvent,
 };
 use everdict_topology::runtime::CaseScope;
 use everdict_topology::stores;
 use jiff::Timestamp;
 
 use super::acquire::{SessionDesk, Target};
-use super::aftermath;
 use super::drive::{Drive, End, Outcome};
 use super::evidence::Evidence;
 use super::http::Http;
@@ -30,9 +29,6 @@ use crate::recorder::event_at;
 
 /// Trace and snapshot together: 15 s for the trace to come to rest, 25 s for the page, twice over for a busy machine.
 const OBSERVE_LIMIT: Duration = Duration::from_secs(80);
-
-/// Explaining a failure must not take long: the daemon may be what failed.
-const EXPLAIN_LIMIT: Duration = Duration::from_secs(15);
 
 /// A case on its topology.
 pub(crate) struct Stage<'a> {
@@ -132,6 +128,11 @@ impl Stage<'_> {
                 Target::Browser(browser.map_err(late)??)
             }
         };
+        if let (Target::Session(_), Some(base)) = (&target, target.cdp_base()) {
+            self.ctx.progress.log(&format!(
+                "[everdict] the session is watched at {base}, which its service names"
+            ));
+        }
         let names: Vec<String> = target.coordinates().into_keys().collect();
         marks.mark(
             "target_acquired",
@@ -278,29 +279,34 @@ impl Stage<'_> {
             // A member that has died doesn't answer any more: waiting would only cost the budget.
             fault = self.topology.broken() => Err(fault),
         };
-        let outcome = match driven {
-            Ok(outcome) => outcome,
-            Err(fault) => return Err(self.explained(fault).await),
-        };
+        match driven {
+            Ok(outcome) => self.ended(outcome, begun, marks).await,
+            Err(fault) => Err(self.explained(fault).await),
+        }
+    }
+
+    /// Marks how the drive ended; one that never said that it was done is a failure.
+    async fn ended(&self, outcome: Outcome, begun: u32, marks: &mut Marks) -> Result<Outcome, Fault> {
         let took = marks.elapsed_ms() - begun;
         match &outcome.end {
             End::Done => marks.mark(
                 "drive_completed",
                 format!("the front door was done after {took}ms"),
             ),
-            End::Failed => marks.mark(
-                "drive_completed",
-                format!("the front door said after {took}ms that it failed"),
-            ),
-            End::TimedOut { limit, last } => {
-                let words = format!(
-                    "completion-timeout: the front door was not done within {}ms; {last}",
-                    limit.as_millis()
+            End::Failed => {
+                marks.mark(
+                    "drive_completed",
+                    format!("the front door said after {took}ms that it failed"),
                 );
+            }
+            End::TimedOut { limit, last } => {
+                let limit = limit.as_millis();
+                let words =
+                    format!("completion-timeout: the front door was not done within {limit}ms; {last}");
                 return Err(self.out_of_time(words, None, marks).await);
             }
             End::OutOfBudget => {
-                let budget = plan.timeout.as_secs();
+                let budget = self.plan.timeout.as_secs();
                 let words =
                     format!("completion-timeout: the front door was not done within the case's {budget}s");
                 return Err(self.out_of_time(words, Some(budget), marks).await);
@@ -327,36 +333,5 @@ impl Stage<'_> {
             .wait(Evidence::fetched(&self.plan.source, &key, by))
             .await;
         fetched.map_err(|stop| stop.fault("the trace", ErrorCode::TraceCollectFailed))
-    }
-
-    async fn out_of_time(&self, words: String, budget: Option<u64>, marks: &Marks) -> Fault {
-        let mut fault =
-            Fault::new(ErrorCode::HarnessRunFailed, words).with_data("reason", "completion-timeout");
-        if let Some(seconds) = budget {
-            fault = fault.with_data("budgetSec", seconds);
-        }
-        fault.extra.placement = Some(FailurePlacement {
-            unit: Some(self.plan.door.spec.service.clone()),
-            node: None,
-            events: Some(marks.words()),
-        });
-        self.explained(fault).await
-    }
-
-    /// Adds what the topology has to say to a fault that it may be to blame for.
-    async fn explained(&self, mut fault: Fault) -> Fault {
-        if fault.code == ErrorCode::Cancelled {
-            return fault;
-        }
-        let patience = Patience::new(&self.ctx.cancel, EXPLAIN_LIMIT);
-        if let Some(health) = aftermath::diagnosis(self.topology, &patience).await {
-            fault.message.push_str(&format!("; {health}"));
-            fault = fault.with_data("topologyHealth", health);
-        }
-        let door = &self.plan.door.spec.service;
-        match aftermath::log_tail(self.topology, door, self.since, &patience).await {
-            Some(log) if fault.extra.log_tail.is_none() => fault.with_log_tail(log),
-            _ => fault,
-        }
     }
 }

@@ -29,8 +29,94 @@ fn stored(change: Value) -> Value {
     job
 }
 
+/// Each job is refused with the place of its fault, and nothing was made for it.
+async fn refused<const N: usize>(rows: [(Value, &str); N]) {
+    for (change, place) in rows {
+        let door = Door::answering(|_| ok(json!({}))).await;
+        let stage = Stage::new(Settings::default(), &door);
+        let fault = stage.run(job(change.clone())).await.expect_err(place);
+        assert_eq!(fault.code, ErrorCode::BadRequest, "{fault}");
+        assert!(
+            fault.message.starts_with(&format!("{place}: ")),
+            "{place} {fault}"
+        );
+        assert_eq!((stage.done(), door.calls()), (Vec::new(), Vec::new()), "{change}");
+    }
+}
+
 #[tokio::test]
-async fn a_job_that_can_not_work_is_refused_with_the_place_before_anything_is_made() {
+async fn a_front_door_that_can_not_work_is_refused_before_anything_is_made() {
+    let poll = json!({ "mode": "poll", "statusPath": " ", "done": { "field": "s", "equals": 1 } });
+    let services = |service: Value| json!({ "harnessSpec": { "services": [service] } });
+    let per_run = json!({ "name": "web", "image": "i", "port": 1, "perRun": ["schema"] });
+    refused([
+        (
+            door_with("service", json!("nope")),
+            "harnessSpec.frontDoor.service",
+        ),
+        (
+            services(json!({ "name": "web", "image": "i" })),
+            "harnessSpec.frontDoor.service",
+        ),
+        (door_with("submit", json!("")), "harnessSpec.frontDoor.submit"),
+        (
+            door_with("completion", poll),
+            "harnessSpec.frontDoor.completion.statusPath",
+        ),
+        (
+            door_with("request", json!({ "headers": { "a b": "x" } })),
+            "harnessSpec.frontDoor.request.headers.a b",
+        ),
+        (
+            door_with("request", json!({ "headers": { "X": "a\nb" } })),
+            "harnessSpec.frontDoor.request.headers.X",
+        ),
+        (
+            door_with("request", json!({ "files": [{ "field": "f", "from": "a" }] })),
+            "harnessSpec.frontDoor.request.files[0].from",
+        ),
+        (services(per_run), "harnessSpec.services[0].perRun[0]"),
+        (json!({ "imagePins": { "nope": "i" } }), "imagePins.nope"),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn a_target_that_can_not_be_had_is_refused_before_anything_is_made() {
+    let pool = json!({ "capacity": { "service": "nope", "poll": "/", "total": "t" } });
+    let ready = json!({ "ready": { "service": "nope", "poll": "/" } });
+    let coordinate = |name: &str| acquired(json!({ "coordinates": { name: "id" } }));
+    refused([
+        (
+            acquired(json!({ "service": "nope" })),
+            "harnessSpec.target.acquire.service",
+        ),
+        (acquired(json!({ "open": "" })), "harnessSpec.target.acquire.open"),
+        (
+            acquired(json!({ "close": "" })),
+            "harnessSpec.target.acquire.close",
+        ),
+        (acquired(ready), "harnessSpec.target.acquire.ready.service"),
+        (acquired(pool), "harnessSpec.target.acquire.capacity.service"),
+        // Once such a coordinate was lost: the run's own variable took its place.
+        (
+            coordinate("run_id"),
+            "harnessSpec.target.acquire.coordinates.run_id",
+        ),
+        (
+            coordinate("thread_id"),
+            "harnessSpec.target.acquire.coordinates.thread_id",
+        ),
+        (
+            coordinate("callback_url"),
+            "harnessSpec.target.acquire.coordinates.callback_url",
+        ),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn a_case_that_can_not_be_graded_or_seeded_is_refused_before_anything_is_made() {
     let state = |store: &str| {
         graded(
             "store-state",
@@ -39,91 +125,24 @@ async fn a_job_that_can_not_work_is_refused_with_the_place_before_anything_is_ma
     };
     let fixture =
         |seed: Value| json!({ "evalCase": { "fixtures": [{ "store": "postgres", "seed": seed }] } });
-    let rows = [
-        (
-            door_with("service", json!("nope")),
-            "harnessSpec.frontDoor.service: ",
-        ),
-        (
-            json!({ "harnessSpec": { "services": [{ "name": "web", "image": "i" }] } }),
-            "harnessSpec.frontDoor.service: ",
-        ),
-        (door_with("submit", json!("")), "harnessSpec.frontDoor.submit: "),
-        (
-            door_with(
-                "completion",
-                json!({ "mode": "poll", "statusPath": " ", "done": { "field": "s", "equals": 1 } }),
-            ),
-            "harnessSpec.frontDoor.completion.statusPath: ",
-        ),
-        (
-            door_with("request", json!({ "headers": { "a b": "x" } })),
-            "harnessSpec.frontDoor.request.headers.a b: ",
-        ),
-        (
-            door_with("request", json!({ "headers": { "X": "a\nb" } })),
-            "harnessSpec.frontDoor.request.headers.X: ",
-        ),
-        (
-            door_with("request", json!({ "files": [{ "field": "f", "from": "a" }] })),
-            "harnessSpec.frontDoor.request.files[0].from: ",
-        ),
-        (
-            json!({ "harnessSpec": { "services": [{ "name": "web", "image": "i", "port": 1, "perRun": ["schema"] }] } }),
-            "harnessSpec.services[0].perRun[0]: ",
-        ),
-        (
-            acquired(json!({ "service": "nope" })),
-            "harnessSpec.target.acquire.service: ",
-        ),
-        (
-            acquired(json!({ "open": "" })),
-            "harnessSpec.target.acquire.open: ",
-        ),
-        (
-            acquired(json!({ "ready": { "service": "nope", "poll": "/" } })),
-            "harnessSpec.target.acquire.ready.service: ",
-        ),
-        (
-            acquired(json!({ "capacity": { "service": "nope", "poll": "/", "total": "t" } })),
-            "harnessSpec.target.acquire.capacity.service: ",
-        ),
-        (
-            acquired(json!({ "coordinates": { "run_id": "id" } })),
-            "harnessSpec.target.acquire.coordinates.run_id: ",
-        ),
-        (
-            acquired(json!({ "coordinates": { "thread_id": "id" } })),
-            "harnessSpec.target.acquire.coordinates.thread_id: ",
-        ),
-        (graded("tests-pass", json!({})), "evalCase.graders[0].id: "),
-        (graded("script", json!({})), "evalCase.graders[0].id: "),
-        (graded("nope", json!({})), "evalCase.graders[0].id: "),
-        (state("postgres"), "evalCase.graders[0].config: "),
-        (stored(state("redis")), "evalCase.graders[0].config: "),
-        (fixture(json!({ "inline": "x" })), "evalCase.fixtures[0]: "),
-        (
-            stored(fixture(json!({ "inline": "x" }))),
-            "evalCase.fixtures[0]: ",
-        ),
-        (json!({ "imagePins": { "nope": "i" } }), "imagePins.nope: "),
+    refused([
+        (graded("tests-pass", json!({})), "evalCase.graders[0].id"),
+        (graded("script", json!({})), "evalCase.graders[0].id"),
+        (graded("nope", json!({})), "evalCase.graders[0].id"),
+        (state("postgres"), "evalCase.graders[0].config"),
+        (stored(state("redis")), "evalCase.graders[0].config"),
+        (fixture(json!({ "inline": "x" })), "evalCase.fixtures[0]"),
+        (stored(fixture(json!({ "inline": "x" }))), "evalCase.fixtures[0]"),
         (
             json!({ "evalCase": { "placement": { "os": "windows" } } }),
-            "evalCase.placement.os: ",
+            "evalCase.placement.os",
         ),
         (
             json!({ "evalCase": { "network": { "mode": "none" } } }),
-            "evalCase.network: ",
+            "evalCase.network",
         ),
-    ];
-    for (change, place) in rows {
-        let door = Door::answering(|_| ok(json!({}))).await;
-        let stage = Stage::new(Settings::default(), &door);
-        let fault = stage.run(job(change.clone())).await.expect_err(place);
-        assert_eq!(fault.code, ErrorCode::BadRequest, "{fault}");
-        assert!(fault.message.starts_with(place), "{place} {fault}");
-        assert_eq!((stage.done(), door.calls()), (Vec::new(), Vec::new()), "{change}");
-    }
+    ])
+    .await;
 }
 
 /// The text of a seed that is only named can't be fetched: the agent would find an empty store.
