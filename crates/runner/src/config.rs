@@ -50,6 +50,8 @@ pub struct RunnerConfig {
     pub work_root: PathBuf,
     /// Capabilities that the member does not want to offer.
     pub switched_off: BTreeSet<Capability>,
+    /// Takes no job until released by [`crate::RunnerHandle::hold`].
+    pub held: bool,
     /// What the container engine of this machine can do, as that changes; without one no container is offered.
     pub containers: Option<watch::Receiver<ContainerOffer>>,
 }
@@ -77,6 +79,7 @@ impl RunnerConfig {
             host_env,
             work_root: work_root.into(),
             switched_off: BTreeSet::new(),
+            held: false,
             containers: None,
         }
     }

@@ -33,7 +33,14 @@ pub(crate) async fn work(core: Arc<Core>) {
     let early_backoff = Backoff::new(EARLY_BASE, poll_interval);
     let mut early_replies = 0_u32;
     let mut wishes = core.try_now.subscribe();
+    let mut held = core.held.subscribe();
     loop {
+        // The sender lives in the core, so the wait ends only as asked.
+        tokio::select! {
+            biased;
+            () = core.stop.drain.cancelled() => return,
+            _ = held.wait_for(|held| !held) => {}
+        }
         let asked = Instant::now();
         let args = lease_args(&core);
         // A wish during the poll asks for the next one, so only older ones are done with.
@@ -43,6 +50,7 @@ pub(crate) async fn work(core: Arc<Core>) {
             // First, so that a job that arrives together with the wish to drain is run rather than left to expire.
             polled = core.hub.lease(&args) => polled,
             () = core.stop.drain.cancelled() => return,
+            _ = held.wait_for(|held| *held) => continue,
         };
         if polled.is_ok() {
             errors.reset();

@@ -33,6 +33,7 @@ pub struct RunnerHandle {
     stop: Stop,
     try_now: watch::Sender<u64>,
     switched_off: watch::Sender<BTreeSet<Capability>>,
+    held: watch::Sender<bool>,
     tasks: TaskTracker,
     _hard_stop: DropGuard,
 }
@@ -56,6 +57,8 @@ pub(crate) struct Core {
     pub(crate) stop: Stop,
     /// Grows with each wish to end a back-off.
     pub(crate) try_now: watch::Sender<u64>,
+    /// No new jobs for now.
+    pub(crate) held: watch::Sender<bool>,
     /// Everything that may outlive one attempt by a moment.
     pub(crate) tasks: TaskTracker,
 }
@@ -97,6 +100,7 @@ impl Runner {
         };
         let tasks = TaskTracker::new();
         let (switched_off, switches) = watch::channel(config.switched_off.clone());
+        let config_held = config.held;
         let core = Arc::new(Core {
             hub: Hub::new(session, board.clone()),
             place: Place {
@@ -107,12 +111,14 @@ impl Runner {
             executor,
             stop: stop.clone(),
             try_now: watch::Sender::new(0),
+            held: watch::Sender::new(config_held),
             tasks: tasks.clone(),
         });
         let handle = RunnerHandle {
             board,
             try_now: core.try_now.clone(),
             switched_off,
+            held: core.held.clone(),
             tasks: tasks.clone(),
             _hard_stop: stop.cancel.clone().drop_guard(),
             stop,
@@ -150,6 +156,11 @@ impl RunnerHandle {
     /// Ends a back-off: the network changed, or the member asks for a try.
     pub fn try_now(&self) {
         self.try_now.send_modify(|wishes| *wishes += 1);
+    }
+
+    /// While held no new job is taken; a waiting poll is cut at once, and running jobs go on and report.
+    pub fn hold(&self, held: bool) {
+        self.held.send_if_modified(|now| std::mem::replace(now, held) != held);
     }
 
     /// Offers every capability of this machine except these, from the next lease on.

@@ -25,6 +25,31 @@ async fn idle_long_poll_is_cut_on_drain() {
         .await;
 }
 
+#[tokio::test]
+async fn a_held_runner_takes_nothing_until_it_is_released() {
+    let world = World::new().await;
+    let handle = world.start(passing());
+    world
+        .hub
+        .until("the poll waits", |hub| hub.waiting_polls() == 1)
+        .await;
+    handle.hold(true);
+    world
+        .hub
+        .until("the poll is cut", |hub| hub.waiting_polls() == 0)
+        .await;
+    let job_id = world.hub.enqueue(job("c1"));
+    assert!(!accepted(&world.hub, &job_id));
+    assert_eq!(handle.snapshot().borrow().counters.leased, 0);
+    handle.hold(false);
+    world
+        .hub
+        .until("the job is done", |hub| accepted(hub, &job_id))
+        .await;
+    handle.hold(true);
+    end(handle).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_at_any_moment_ends_the_runner() {
     let world = World::new().await;
