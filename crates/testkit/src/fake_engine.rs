@@ -134,6 +134,12 @@ impl FakeEngine {
             .edit(|state| state.armed.push(fault::Strike::new(op, target, fault, times)));
     }
 
+    /// How many faults haven't struck as often as they are to; those that always strike count too.
+    #[must_use]
+    pub fn armed(&self) -> usize {
+        self.shared.read(|state| state.armed.len())
+    }
+
     /// Disarms every fault.
     pub fn disarm(&self) {
         self.shared.edit(|state| state.armed.clear());
@@ -250,6 +256,17 @@ impl FakeEngine {
         self.shared.read(|state| {
             let running = state.containers.iter().filter(|one| one.phase == Phase::Running);
             running.map(|one| one.name.clone()).collect()
+        })
+    }
+
+    /// The image that a container was made from.
+    #[must_use]
+    pub fn image_of(&self, container: &str) -> Option<String> {
+        self.shared.read(|state| {
+            state
+                .container(container)
+                .ok()
+                .map(|one| one.image.reference.clone())
         })
     }
 

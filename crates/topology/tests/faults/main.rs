@@ -11,5 +11,6 @@ mod deploy;
 mod images;
 mod manners;
 mod ports;
+mod prepared;
 mod registries;
 mod waits;
