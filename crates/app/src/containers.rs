@@ -22,10 +22,12 @@ use std::time::Duration;
 use everdict_contracts::{ErrorCode, Fault};
 use everdict_exec::HostEnv;
 use everdict_runner_core::capabilities::ContainerOffer;
+use everdict_topology::case_container::CaseContainers;
 use everdict_topology::discovery::{Discovery, Source, System, discover};
 use everdict_topology::images::{ImageOptions, Images};
 use everdict_topology::plan::ReadinessPlan;
 use everdict_topology::runtime::DockerTopologyRuntime;
+use everdict_topology::stores::StockImages;
 use tokio::sync::{Mutex, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -38,7 +40,7 @@ use opened::Opened;
 
 pub(crate) use disk::free_bytes;
 pub use disk::size;
-pub use report::{ContainerReport, GcReport, Item, clean_up, look_around};
+pub use report::{ContainerReport, GcReport, Item, clean_up, look_around, missing_images};
 pub use watchdog::watchdog_main;
 
 /// Between two questions whether the engine is there: a member who starts Docker sees it offered within 30 s, and one
@@ -161,6 +163,14 @@ impl Containers {
     }
 }
 
+/// What a case that needs containers gets.
+pub(crate) struct Means {
+    /// For harnesses made of services.
+    pub(crate) topologies: Arc<DockerTopologyRuntime>,
+    /// For cases that name an image.
+    pub(crate) cases: Arc<CaseContainers>,
+}
+
 /// The way of a case to the engine.
 #[derive(Clone)]
 pub(crate) struct Door {
@@ -172,7 +182,7 @@ impl Door {
     ///
     /// # Errors
     /// Infra, retryable: no engine answers, or the disk is low.
-    pub(crate) async fn enter(&self) -> Result<Arc<DockerTopologyRuntime>, Fault> {
+    pub(crate) async fn enter(&self) -> Result<Means, Fault> {
         let known = self.room.offer.borrow().clone();
         if !matches!(known, ContainerOffer::Ready(_)) {
             // The case was handed out for what was offered; perhaps it is there again.
@@ -258,7 +268,7 @@ impl Room {
             .map_err(|fault| fault.full_message())?;
         let runtime = Arc::new(runtime);
         runtime.start_sweeping();
-        if let Some(old) = opened.replace(Opened::new(runtime, daemon, source)) {
+        if let Some(old) = opened.replace(Opened::new(runtime, &self.keeper, daemon, source)) {
             self.leaving.spawn(old.close());
         }
         Ok(())
@@ -272,7 +282,7 @@ impl Room {
         }
     }
 
-    async fn enter(&self) -> Result<Arc<DockerTopologyRuntime>, Fault> {
+    async fn enter(&self) -> Result<Means, Fault> {
         let mut opened = self.opened.lock().await;
         let offer = self.offer.borrow().clone();
         let refused = |why| Err(Fault::new(ErrorCode::DriverProvisionFailed, why));
@@ -288,7 +298,7 @@ impl Room {
             return refused(why);
         }
         opened.watch_over(&self.options);
-        Ok(Arc::clone(opened.runtime()))
+        Ok(opened.means())
     }
 
     async fn trim(&self) {
@@ -304,6 +314,15 @@ impl Room {
             Err(error) => tracing::warn!(%error, "can't look at the budget of images"),
         }
     }
+}
+
+/// The images that harnesses don't name themselves.
+fn stock_images(settings: &TopologySettings) -> StockImages {
+    let mut stock = StockImages::default();
+    if let Some(browser) = &settings.browser_image {
+        stock.browser.clone_from(browser);
+    }
+    stock
 }
 
 fn image_options(settings: &TopologySettings, state_dir: &std::path::Path) -> ImageOptions {

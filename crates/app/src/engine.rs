@@ -179,8 +179,9 @@ fn executor(door: Door, switched_off: &BTreeSet<Capability>) -> Executor {
         let door = door.clone();
         async move {
             if allowed && needs_containers(&job) {
-                let runtime = door.enter().await?;
-                context.services = Some(Arc::new(DockerTopologies::new(runtime)));
+                let means = door.enter().await?;
+                context.services = Some(Arc::new(DockerTopologies::new(means.topologies)));
+                context.containers = Some(means.cases);
             }
             everdict_cases::run_leased_job(&job, &context).await
         }

@@ -24,11 +24,13 @@ mod verdict;
 mod watch;
 
 pub use containers::{
-    ContainerOptions, ContainerReport, GcReport, Item, clean_up, look_around, size, watchdog_main,
+    ContainerOptions, ContainerReport, GcReport, Item, clean_up, look_around, missing_images, size,
+    watchdog_main,
 };
 pub use doctor::{Check, CheckState, Findings, Patient};
 pub use engine::{Engine, EngineSnapshot, RunnerPlan, RunnerView};
 pub use everdict_runner_core::attempt::Outcome;
+pub use everdict_runner_core::capabilities::Offer;
 pub use everdict_runner_core::{RunnerEvent, RunnerState};
 pub use hub_client::{HubClient, HubFault, LogEvent, LogFollow, TlsFault};
 pub use hub_host::{HubHost, HubOptions, create_api_key};

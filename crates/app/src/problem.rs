@@ -46,6 +46,7 @@ type Source = Box<dyn StdError + Send + Sync>;
 #[derive(Debug)]
 pub struct Problem {
     class: ProblemClass,
+    code: Option<&'static str>,
     what: String,
     fix: Option<String>,
     source: Option<Source>,
@@ -59,6 +60,7 @@ impl Problem {
     pub fn new(class: ProblemClass, what: impl Into<String>) -> Self {
         Self {
             class,
+            code: None,
             what: what.into(),
             fix: None,
             source: None,
@@ -93,6 +95,19 @@ impl Problem {
     #[must_use]
     pub fn class(&self) -> ProblemClass {
         self.class
+    }
+
+    /// Tells it apart from others of its class.
+    #[must_use]
+    pub fn coded(mut self, code: &'static str) -> Self {
+        self.code = Some(code);
+        self
+    }
+
+    /// Returns the code, else the name of the class; a window decides by it.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        self.code.unwrap_or(self.class.as_str())
     }
 
     /// Returns the next step, when there is one.

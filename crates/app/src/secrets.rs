@@ -132,41 +132,62 @@ impl SecretFault {
             Self::Broken(_) => "broken",
         }
     }
+
+    /// Returns what a window decides by; `None` where the problem itself says more.
+    fn code(&self) -> Option<&'static str> {
+        match self {
+            Self::Missing(_) => Some("token_missing"),
+            Self::Locked(_) => Some("keyring_locked"),
+            Self::Denied(_) => Some("keyring_denied"),
+            Self::Unavailable(_) => Some("keyring_unavailable"),
+            Self::Broken(_) => Some("keyring_broken"),
+            Self::Unusable(_) => None,
+        }
+    }
 }
 
 impl From<SecretFault> for Problem {
     fn from(fault: SecretFault) -> Self {
-        let what = fault.to_string();
-        match fault {
-            SecretFault::Unusable(problem) => problem,
-            SecretFault::Missing(kind) => {
-                let fix = match kind {
-                    StoreKind::Env => "set EVERDICT_RUNNER_TOKEN, or pair again with a token store",
-                    StoreKind::Keyring | StoreKind::File => "pair this machine again: everdict-runner pair",
-                };
-                Problem::new(ProblemClass::NotPaired, what).fix(fix)
-            }
-            SecretFault::Locked(cause) => {
-                let problem =
-                    Problem::machine(what).fix("unlock the keyring and try again, or use --token-store file");
-                match cause {
-                    Some(cause) => problem.because(cause),
-                    None => problem,
-                }
-            }
-            SecretFault::Denied(cause) => Problem::machine(what)
-                .fix("allow access when the system asks, or use --token-store file")
-                .because(cause),
-            SecretFault::Unavailable(cause) => Problem::machine(what)
-                .fix(
-                    "use --token-store file (a file of mode 0600), \
-                     or --token-store env with EVERDICT_RUNNER_TOKEN",
-                )
-                .because(cause),
-            SecretFault::Broken(cause) => Problem::machine(what)
-                .fix("remove the entry in the system's keyring application and pair again")
-                .because(cause),
+        let code = fault.code();
+        let problem = worded(fault);
+        match code {
+            Some(code) => problem.coded(code),
+            None => problem,
         }
+    }
+}
+
+fn worded(fault: SecretFault) -> Problem {
+    let what = fault.to_string();
+    match fault {
+        SecretFault::Unusable(problem) => problem,
+        SecretFault::Missing(kind) => {
+            let fix = match kind {
+                StoreKind::Env => "set EVERDICT_RUNNER_TOKEN, or pair again with a token store",
+                StoreKind::Keyring | StoreKind::File => "pair this machine again: everdict-runner pair",
+            };
+            Problem::new(ProblemClass::NotPaired, what).fix(fix)
+        }
+        SecretFault::Locked(cause) => {
+            let problem =
+                Problem::machine(what).fix("unlock the keyring and try again, or use --token-store file");
+            match cause {
+                Some(cause) => problem.because(cause),
+                None => problem,
+            }
+        }
+        SecretFault::Denied(cause) => Problem::machine(what)
+            .fix("allow access when the system asks, or use --token-store file")
+            .because(cause),
+        SecretFault::Unavailable(cause) => Problem::machine(what)
+            .fix(
+                "use --token-store file (a file of mode 0600), \
+                     or --token-store env with EVERDICT_RUNNER_TOKEN",
+            )
+            .because(cause),
+        SecretFault::Broken(cause) => Problem::machine(what)
+            .fix("remove the entry in the system's keyring application and pair again")
+            .because(cause),
     }
 }
 

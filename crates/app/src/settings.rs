@@ -56,6 +56,10 @@ pub struct TopologySettings {
     pub disk_floor: u64,
     /// The most bytes that images of ours may take; `None` is no limit.
     pub image_budget: Option<u64>,
+    /// Image of the browser that cases get; `None` is the pinned one.
+    pub browser_image: Option<String>,
+    /// Whether an initialised database is kept as a local image.
+    pub prepare_databases: bool,
     /// Folders of this machine that services may mount.
     pub allow_host_volumes: Vec<PathBuf>,
 }
@@ -70,6 +74,8 @@ impl TopologySettings {
             idle_ttl: Duration::from_secs(values.int("topology.idle_ttl_s")),
             disk_floor: values.int("topology.disk_floor_gb") * GB,
             image_budget: Some(values.int("topology.image_budget_gb") * GB).filter(|budget| *budget > 0),
+            browser_image: Some(values.text("topology.browser_image")).filter(|image| !image.is_empty()),
+            prepare_databases: values.switch("topology.prepare_databases"),
             allow_host_volumes: values.folders("topology.allow_host_volumes"),
         }
     }

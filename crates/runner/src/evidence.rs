@@ -1,4 +1,4 @@
-//! Carries log lines and live trace events of one attempt to the hub, beside the job.
+//! Carries log lines, live trace events and what a browser shows of one attempt to the hub, beside the job.
 //!
 //! The job only ever appends to a bounded buffer. When the hub can't keep up the newest lines are left out and an
 //! explicit gap says how many. Everything here is best effort: the result carries the whole trace.
@@ -8,7 +8,7 @@ mod buffer;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use everdict_contracts::{AttemptToken, JobId, TraceEvent};
+use everdict_contracts::{AttemptToken, JobId, TraceEvent, TrackEntry};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -138,8 +138,9 @@ impl Evidence {
         let mut buffer = self.buffer();
         match buffer.next_log() {
             Some(batch) => Some(batch),
-            None if trace_now => buffer.next_trace(),
-            None => None,
+            // Before the sights: a busy page must not hold up the trace.
+            None if trace_now => buffer.next_trace().or_else(|| buffer.next_sight()),
+            None => buffer.next_sight(),
         }
     }
 
@@ -147,6 +148,8 @@ impl Evidence {
         let pushed = match &batch {
             Batch::Log { text, .. } => hub.push_log(attempt, text).await,
             Batch::Trace(events) => hub.push_trace(attempt, events).await,
+            Batch::Track(item) => hub.push_track(attempt, item).await,
+            Batch::Frame(frame) => hub.push_frame(attempt, frame).await,
         };
         match pushed {
             Push::Taken => Ok(()),
@@ -185,6 +188,16 @@ impl everdict_cases::Progress for Evidence {
             return;
         }
         self.buffer().push_trace(events);
+        self.shared.grown.notify_one();
+    }
+
+    fn track(&self, entry: TrackEntry) {
+        self.buffer().push_track(entry);
+        self.shared.grown.notify_one();
+    }
+
+    fn frame(&self, png_base64: String) {
+        self.buffer().push_frame(png_base64);
         self.shared.grown.notify_one();
     }
 }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use everdict_contracts::{
     AcceptedReply, AttemptToken, CaseJob, CaseResult, DecodeError, FailArgs, HeartbeatArgs, HeartbeatReply,
-    Lease, LeaseArgs, LeaseReply, PushReply, ReportLogArgs, ReportTraceArgs, TraceEvent, decode,
+    Lease, LeaseArgs, LeaseReply, PushReply, ReportLogArgs, ReportScreenArgs,
+    ReportTraceArgs, ReportTrackArgs, TraceEvent, TrackEntry, decode,
 };
 use rmcp::model::JsonObject;
 use serde::Serialize;
@@ -142,6 +143,16 @@ impl Hub {
     pub(crate) async fn push_log(&self, attempt: &AttemptToken, line: &str) -> Push {
         let args = ReportLogArgs::new(attempt, line.to_owned());
         self.push("report_case_log", &args).await
+    }
+
+    pub(crate) async fn push_track(&self, attempt: &AttemptToken, item: &TrackEntry) -> Push {
+        let args = ReportTrackArgs::new(attempt, item.clone());
+        self.push("report_case_track", &args).await
+    }
+
+    pub(crate) async fn push_frame(&self, attempt: &AttemptToken, frame: &str) -> Push {
+        let args = ReportScreenArgs::new(attempt, frame.to_owned());
+        self.push("report_case_screen", &args).await
     }
 
     pub(crate) async fn push_trace(&self, attempt: &AttemptToken, events: &[TraceEvent]) -> Push {

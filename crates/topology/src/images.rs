@@ -25,7 +25,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::digest::short_hash;
-use crate::engine::{Engine, EngineError, READ_LIMIT, REMOVE_LIMIT};
+use crate::engine::{Engine, EngineError, EngineErrorKind, READ_LIMIT, REMOVE_LIMIT};
 use crate::plan::ImageNeed;
 use budget::Present;
 use ledger::{Entry, Ledger};
@@ -320,6 +320,25 @@ impl std::fmt::Debug for Images {
             .field("options", &self.options)
             .finish_non_exhaustive()
     }
+}
+
+/// Tells which of these images aren't on the machine.
+///
+/// # Errors
+/// When the daemon doesn't tell.
+pub async fn missing(engine: &Engine, images: &[String]) -> Result<Vec<String>, EngineError> {
+    let mut missing = Vec::new();
+    for image in images {
+        let look = engine.docker().inspect_image(image);
+        match engine.call("inspect an image", READ_LIMIT, look).await {
+            Ok(_) => {}
+            Err(error) if matches!(error.kind, EngineErrorKind::NoSuchImage | EngineErrorKind::NotFound) => {
+                missing.push(image.clone());
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(missing)
 }
 
 /// Who has other credentials doesn't join: theirs may be refused where these aren't.

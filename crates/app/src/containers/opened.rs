@@ -3,8 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use everdict_topology::case_container::CaseContainers;
 use everdict_topology::digest::DigestKey;
 use everdict_topology::engine::{DaemonInfo, Engine};
+use everdict_topology::images::Images;
 use everdict_topology::labels::Owner;
 use everdict_topology::plan::{PlanPolicy, ReadinessPlan, VolumePolicy};
 use everdict_topology::process::this_owner;
@@ -12,11 +14,12 @@ use everdict_topology::runtime::{DockerTopologyRuntime, RuntimeOptions};
 use everdict_topology::watchdog::WatchdogArgs;
 
 use super::watchdog::Watch;
-use super::{CLOSE_LIMIT, ContainerOptions, PING_LIMIT, Room};
+use super::{CLOSE_LIMIT, ContainerOptions, Means, PING_LIMIT, Room, stock_images};
 
 /// See the module.
 pub(super) struct Opened {
     runtime: Arc<DockerTopologyRuntime>,
+    cases: Arc<CaseContainers>,
     daemon: DaemonInfo,
     /// Where its address comes from.
     source: String,
@@ -24,8 +27,15 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    pub(super) fn new(runtime: Arc<DockerTopologyRuntime>, daemon: DaemonInfo, source: String) -> Self {
+    pub(super) fn new(
+        runtime: Arc<DockerTopologyRuntime>,
+        keeper: &Arc<Images>,
+        daemon: DaemonInfo,
+        source: String,
+    ) -> Self {
+        let (engine, owner) = (runtime.engine().clone(), runtime.owner().clone());
         Self {
+            cases: Arc::new(CaseContainers::new(engine, Arc::clone(keeper), owner)),
             runtime,
             daemon,
             source,
@@ -35,6 +45,14 @@ impl Opened {
 
     pub(super) fn runtime(&self) -> &Arc<DockerTopologyRuntime> {
         &self.runtime
+    }
+
+    /// What a case that needs containers gets.
+    pub(super) fn means(&self) -> Means {
+        Means {
+            topologies: Arc::clone(&self.runtime),
+            cases: Arc::clone(&self.cases),
+        }
     }
 
     /// Where the engine keeps its images and containers, on its own machine.
@@ -78,8 +96,12 @@ impl Opened {
 
     /// Takes down what this process has made. The watchdog goes only when nothing is left.
     pub(super) async fn close(self) {
-        let debts = tokio::time::timeout(CLOSE_LIMIT, self.runtime.shut_down()).await;
-        match debts {
+        let down = async {
+            let (mut debts, cases) = tokio::join!(self.runtime.shut_down(), self.cases.settle());
+            debts.extend(cases);
+            debts
+        };
+        match tokio::time::timeout(CLOSE_LIMIT, down).await {
             Ok(debts) if debts.is_empty() => {
                 if let Some(watch) = self.watch {
                     watch.stand_down().await;
@@ -110,7 +132,9 @@ impl Room {
                 timeout: options.ready_timeout,
                 interval: options.ready_interval,
             },
+            images: stock_images(&options.settings),
             keeper: Arc::clone(&self.keeper),
+            prepare_databases: options.settings.prepare_databases,
             idle_ttl: Some(options.settings.idle_ttl),
             ..RuntimeOptions::new(options.state_dir.clone(), self.owner(), key)
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use everdict_exec::HostEnv;
 use everdict_topology::discovery::{Candidate, CandidateState, Source};
 use everdict_topology::engine::{Engine, EngineError};
-use everdict_topology::images::{ImageUse, Images};
+use everdict_topology::images::{self, ImageUse, Images};
 use everdict_topology::lock::LockFolder;
 use everdict_topology::process::this_owner;
 use everdict_topology::reaper::{self, Found, Verdict};
@@ -13,7 +13,7 @@ use everdict_topology::DebtObject;
 use serde::Serialize;
 
 use super::identity::Identity;
-use super::{image_options, search, why_none};
+use super::{image_options, search, stock_images, why_none};
 use crate::paths::Paths;
 use crate::problem::{Problem, Result};
 use crate::settings::TopologySettings;
@@ -200,6 +200,21 @@ pub async fn clean_up(
     report.removed_images = trimmed.removed;
     report.freed_bytes = trimmed.freed_bytes;
     Ok(report)
+}
+
+/// Tells which images are missing for a topology with PostgreSQL, Redis and a browser, and beside them `more`.
+///
+/// # Errors
+/// A problem about this machine: no engine, or one that doesn't tell.
+pub async fn missing_images(env: &HostEnv, settings: &TopologySettings, more: &[&str]) -> Result<Vec<String>> {
+    let (discovery, engine) = search(env, settings).await;
+    let Some(engine) = engine else {
+        return Err(Problem::machine(why_none(&discovery, settings)));
+    };
+    let stock = stock_images(settings);
+    let mut wanted = vec![stock.postgres, stock.redis, stock.browser];
+    wanted.extend(more.iter().map(ToString::to_string));
+    images::missing(&engine, &wanted).await.map_err(engine_problem)
 }
 
 impl Ground<'_> {

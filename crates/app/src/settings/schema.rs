@@ -12,6 +12,7 @@ use crate::problem::{Problem, Result};
 enum Kind {
     Int { min: u64, max: u64 },
     Folders,
+    Switch,
     OneOf(&'static [&'static str]),
     Address,
     Url,
@@ -43,6 +44,8 @@ const KEYS: &[(&str, Kind)] = &[
     ("topology.idle_ttl_s", Kind::Int { min: 60, max: WEEK_S }),
     ("topology.disk_floor_gb", Kind::Int { min: 0, max: MAX_GB }),
     ("topology.image_budget_gb", Kind::Int { min: 0, max: MAX_GB }),
+    ("topology.browser_image", Kind::Text),
+    ("topology.prepare_databases", Kind::Switch),
     ("topology.allow_host_volumes", Kind::Folders),
     ("secrets.store", Kind::OneOf(&["keyring", "file", "env"])),
     ("log.filter", Kind::Text),
@@ -53,6 +56,7 @@ enum Value {
     Int(u64),
     Text(String),
     List(Vec<String>),
+    Switch(bool),
 }
 
 /// Checked values by key, later files over earlier ones.
@@ -111,6 +115,13 @@ impl Values {
         }
     }
 
+    pub(super) fn switch(&self, key: &str) -> bool {
+        match self.0.get(key) {
+            Some(Value::Switch(value)) => *value,
+            other => unreachable!("BUG: {key} is no switch: {other:?}"),
+        }
+    }
+
     pub(super) fn folders(&self, key: &str) -> Vec<PathBuf> {
         match self.0.get(key) {
             Some(Value::List(values)) => values.iter().map(PathBuf::from).collect(),
@@ -152,6 +163,7 @@ impl Kind {
                 })
                 .collect::<Option<Vec<String>>>()
                 .map(Value::List),
+            (Self::Switch, DeValue::Boolean(value)) => Some(Value::Switch(*value)),
             (Self::Text, DeValue::String(text)) => Some(Value::Text(text.to_string())),
             _ => None,
         }
@@ -167,6 +179,7 @@ impl Kind {
                 .join(", "),
             Self::Address => "an address and port such as \"127.0.0.1:8787\"".to_owned(),
             Self::Engine => "\"\", or an address such as \"unix:///var/run/docker.sock\"".to_owned(),
+            Self::Switch => "true, false".to_owned(),
             Self::Folders => "a list of absolute paths such as [\"/srv/data\"]".to_owned(),
             Self::Url => "an http:// or https:// address".to_owned(),
             Self::Text => "text in quotes".to_owned(),

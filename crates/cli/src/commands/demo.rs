@@ -1,6 +1,7 @@
 //! `demo`: the main job end to end, with real cases on a hub and a runner of its own in a temporary folder.
 
 mod repo;
+mod service;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -17,6 +18,7 @@ use crate::exit::Exit;
 use crate::follow::{Submitted, follow_all, report, submit_all};
 use crate::serve;
 use crate::signals::Signals;
+use service::Lane;
 
 /// The cases, as a person would write them into files of their own.
 const CASES: [(&str, &str); 4] = [
@@ -26,6 +28,9 @@ const CASES: [(&str, &str); 4] = [
     ("demo/4-timeout.json", include_str!("../../demo/4-timeout.json")),
 ];
 
+/// One more, on services, stores and a browser, where a container engine answers and the images are here.
+const SERVICE_CASE: (&str, &str) = ("demo/5-service.json", include_str!("../../demo/5-service.json"));
+
 /// Stands for the repository's address in the cases.
 const REPO_MARK: &str = "{{demo_repo}}";
 
@@ -34,11 +39,12 @@ const WORKSPACE: &str = "demo";
 /// Two, so that the case that only waits doesn't hold up the others.
 const CASES_AT_ONCE: usize = 2;
 
-/// The four cases take seconds; a machine that needs longer than this is stuck.
+/// The cases take seconds; a machine that needs longer than this is stuck.
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// Nothing runs any more, or what runs was told to end: that takes its grace of 10 s at most.
-const STOP_LIMIT: Duration = Duration::from_secs(20);
+/// Nothing runs any more, or what runs was told to end: that takes its grace of 10 s at most, and taking containers down
+/// some seconds on a busy machine.
+const STOP_LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) async fn run(context: &Context) -> Result<Exit> {
     let mut signals = Signals::listen(Duration::ZERO)
@@ -93,7 +99,8 @@ impl Stage {
         let out = context.out;
         let paths = Paths::under(home);
         paths.prepare()?;
-        let cases = cases(&repo::create(&context.env, &home.join("repo")).await?)?;
+        let mut cases = cases(&repo::create(&context.env, &home.join("repo")).await?)?;
+        let lane = service::look(context).await;
         let hub = HubHost::start(&HubOptions {
             data_dir: paths.hub_dir(),
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
@@ -120,8 +127,21 @@ impl Stage {
         plan.max_concurrent = CASES_AT_ONCE;
         plan.work_root = paths.work_root();
         // An installation of its own: what it leaves on Docker would be nobody else's to keep.
-        let containers = ContainerOptions::new(&paths, &context.settings, registration.label.clone());
+        let mut containers = ContainerOptions::new(&paths, &context.settings, registration.label.clone());
+        if let Lane::Open(settings) = &lane {
+            containers.settings.clone_from(settings);
+        }
+        // It would be the one thing that stays.
+        containers.settings.prepare_databases = false;
         let engine = Engine::start(vec![plan], &context.env, containers)?;
+        let left_out = match lane {
+            Lane::Open(_) => service::offered(&engine).await.err(),
+            Lane::Closed(why) => Some(why),
+        };
+        match left_out {
+            None => cases.extend(dataset::parse(SERVICE_CASE.0, SERVICE_CASE.1, &defaults())?),
+            Some(why) => out.say(format!("Left out   the service case: {why}")),
+        }
         let submitted = submit_all(&client, cases).await?;
         out.say(format!("Submitted  {} cases\n", submitted.len()));
         Ok(Self {
@@ -144,14 +164,17 @@ impl Stage {
     }
 }
 
-fn cases(repo: &str) -> Result<Vec<Submission>> {
-    let defaults = Defaults {
+fn defaults() -> Defaults {
+    Defaults {
         harness: None,
         runtime: Some("self".to_owned()),
-    };
+    }
+}
+
+fn cases(repo: &str) -> Result<Vec<Submission>> {
     let mut all = Vec::new();
     for (name, text) in CASES {
-        all.extend(dataset::parse(name, &text.replace(REPO_MARK, repo), &defaults)?);
+        all.extend(dataset::parse(name, &text.replace(REPO_MARK, repo), &defaults())?);
     }
     Ok(all)
 }
@@ -175,5 +198,7 @@ mod tests {
             .collect();
         let wanted = [Verdict::Pass, Verdict::Fail, Verdict::Pass, Verdict::Timeout];
         assert_eq!(expected, wanted.map(Some));
+        let service = dataset::parse(SERVICE_CASE.0, SERVICE_CASE.1, &defaults()).unwrap();
+        assert_eq!(service[0].expect, Some(Verdict::Pass));
     }
 }

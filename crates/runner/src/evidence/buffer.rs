@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use everdict_contracts::{MAX_TRACE_BATCH, TraceEvent};
+use everdict_contracts::{MAX_FRAME_CHARS, MAX_TRACE_BATCH, TraceEvent, TrackEntry};
 
 use crate::text;
 
@@ -13,6 +13,9 @@ const BATCH_UNITS: usize = 8_000;
 const MAX_BUFFERED_BYTES: usize = 4 * 1024 * 1024;
 /// Live events beyond this wait for the result, which carries all of them.
 const MAX_BUFFERED_EVENTS: usize = 5_000;
+/// Requests and console lines that a page may be ahead of the hub. Each is a call of its own, so more would only come
+/// long after it was of interest.
+const MAX_BUFFERED_TRACK: usize = 200;
 
 /// What one call carries.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +29,10 @@ pub(super) enum Batch {
     },
     /// At most [`MAX_TRACE_BATCH`] events.
     Trace(Vec<TraceEvent>),
+    /// One entry of a browser's recording.
+    Track(TrackEntry),
+    /// What the browser shows: PNG in base64.
+    Frame(String),
 }
 
 #[derive(Debug, PartialEq)]
@@ -54,6 +61,9 @@ pub(super) struct Buffer {
     entries: VecDeque<Entry>,
     bytes: usize,
     events: VecDeque<TraceEvent>,
+    track: VecDeque<TrackEntry>,
+    /// Only the latest: an older picture shows what is no longer there.
+    frame: Option<String>,
 }
 
 impl Buffer {
@@ -93,6 +103,27 @@ impl Buffer {
     pub(super) fn push_trace(&mut self, events: Vec<TraceEvent>) {
         let room = MAX_BUFFERED_EVENTS.saturating_sub(self.events.len());
         self.events.extend(events.into_iter().take(room));
+    }
+
+    /// Appends an entry of a recording; the oldest make way.
+    pub(super) fn push_track(&mut self, entry: TrackEntry) {
+        if self.track.len() == MAX_BUFFERED_TRACK {
+            self.track.pop_front();
+        }
+        self.track.push_back(entry);
+    }
+
+    /// Takes the place of the picture before, if that has not been sent. One that the hub's schema refuses is left out.
+    pub(super) fn push_frame(&mut self, frame: String) {
+        if !frame.is_empty() && frame.len() <= MAX_FRAME_CHARS {
+            self.frame = Some(frame);
+        }
+    }
+
+    /// Takes the picture, else the next entry of the recording.
+    pub(super) fn next_sight(&mut self) -> Option<Batch> {
+        let frame = self.frame.take().map(Batch::Frame);
+        frame.or_else(|| self.track.pop_front().map(Batch::Track))
     }
 
     pub(super) fn has_trace(&self) -> bool {
@@ -150,6 +181,8 @@ impl Buffer {
                     self.events.push_front(event);
                 }
             }
+            Batch::Track(entry) => self.track.push_front(entry),
+            Batch::Frame(frame) => _ = self.frame.get_or_insert(frame),
         }
     }
 
@@ -180,7 +213,7 @@ mod tests {
         std::iter::from_fn(|| buffer.next_log())
             .map(|batch| match batch {
                 Batch::Log { text, .. } => text,
-                Batch::Trace(_) => unreachable!("only lines were pushed"),
+                other => unreachable!("only lines were pushed: {other:?}"),
             })
             .collect()
     }
@@ -233,6 +266,29 @@ mod tests {
         buffer.push_line("three");
         buffer.put_back(batch);
         assert_eq!(drain(&mut buffer), ["one\ntwo\nthree"]);
+    }
+
+    #[test]
+    fn only_the_latest_picture_is_sent_and_the_newest_of_a_recording() {
+        let mut buffer = Buffer::default();
+        let entry = |url: &str| {
+            everdict_contracts::decode::<TrackEntry>(serde_json::json!({"track": "nav", "entry": {"t": 1, "url": url}})).unwrap()
+        };
+        for i in 0..MAX_BUFFERED_TRACK + 5 {
+            buffer.push_track(entry(&format!("http://h/{i}")));
+        }
+        buffer.push_frame("b2xk".to_owned());
+        buffer.push_frame("bmV3".to_owned());
+        buffer.push_frame("x".repeat(MAX_FRAME_CHARS + 1));
+        let frame = buffer.next_sight().unwrap();
+        assert_eq!(frame, Batch::Frame("bmV3".to_owned()));
+        buffer.push_frame("bmV3ZXI=".to_owned());
+        buffer.put_back(frame);
+        assert_eq!(buffer.next_sight(), Some(Batch::Frame("bmV3ZXI=".to_owned())));
+        let first = buffer.next_sight().unwrap();
+        assert_eq!(first, Batch::Track(entry("http://h/5")));
+        buffer.put_back(first);
+        assert_eq!(std::iter::from_fn(|| buffer.next_sight()).count(), MAX_BUFFERED_TRACK);
     }
 
     #[test]
