@@ -1,5 +1,7 @@
 //! What a case may use, and what it may reach.
 
+use std::time::{Duration, Instant};
+
 use everdict_contracts::FailureClass;
 use serde_json::json;
 
@@ -60,8 +62,10 @@ async fn a_fork_bomb_ends_with_its_case() {
         let grader =
             json!([{"id": "command", "config": {"cmd": "test $(ls -d /proc/[0-9]* | wc -l) -lt 10"}}]);
         let change = json!({"evalCase": {"timeoutSec": 2, "graders": grader, "resources": {"cpu": 500}}});
+        let began = Instant::now();
         let result = world.run(image_job(REDIS, command, change)).await.unwrap();
         assert_eq!(exit_detail(&result)["timedOut"], true);
+        assert!(began.elapsed() < Duration::from_secs(45), "{:?}", began.elapsed());
         let score = serde_json::to_value(&result.scores[0]).unwrap();
         assert_eq!(score["pass"], true, "{score}");
     })

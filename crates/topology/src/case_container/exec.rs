@@ -15,7 +15,7 @@ use everdict_contracts::{ErrorCode, Fault, SIGNAL_OOM};
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, Stream, StreamExt as _};
 use tokio::io::AsyncWriteExt as _;
-use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::script::{self, Swept};
@@ -185,7 +185,9 @@ impl CaseContainer {
     pub(super) async fn sweep(&self, signal: &str) -> Result<Swept, EngineError> {
         let keep = self.keep.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let argv = vec![script::SWEEP.to_owned(), signal.to_owned(), keep];
-        let answer = self.run_script(argv, SWEEP_LIMIT).await?;
+        let answer = timeout(SWEEP_LIMIT, self.run_script(argv, SWEEP_LIMIT))
+            .await
+            .unwrap_or_else(|_| Err(EngineError::timed_out("end the processes of a case", SWEEP_LIMIT)))?;
         Swept::parse(&answer)
             .ok_or_else(|| EngineError::new(EngineErrorKind::Other, "end the processes of a case", answer))
     }
