@@ -64,7 +64,8 @@ pub(crate) async fn provision(order: &BrowserOrder<'_>, debts: &mut Vec<Debt>) -
         let made = made.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         let remover =
             Remover { engine: order.engine, install: install(order.plan), topology: &order.plan.name };
-        debts.extend(remover.container_ids(&made).await);
+        let left = remover.container_ids(&made).await.into_iter();
+        debts.extend(left.map(|debt| Debt { shared: false, ..debt }));
     }
     result
 }

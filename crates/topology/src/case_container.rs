@@ -235,6 +235,7 @@ impl Shared {
                 id: id.to_owned(),
                 name: name.to_owned(),
             },
+            shared: false,
             why: error.to_string(),
         };
         self.owe(debt.clone());

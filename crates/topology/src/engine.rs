@@ -35,8 +35,9 @@ pub(crate) const CREATE_LIMIT: Duration = Duration::from_secs(30);
 /// For starting a container: half a second as a rule, many times that when a machine is out of memory.
 pub(crate) const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// For removing something; after it the clean-up is recorded as a debt, and the next lease isn't held up.
-pub(crate) const REMOVE_LIMIT: Duration = Duration::from_secs(60);
+/// For removing one thing. Half of what a whole clean-up may take, so that the names of what resists are known when it
+/// gives up.
+pub(crate) const REMOVE_LIMIT: Duration = Duration::from_secs(30);
 
 /// How long the transport may wait for the head of an answer. Every call has its own, shorter deadline; only waiting
 /// for the end of a container comes near it.
@@ -72,6 +73,7 @@ pub struct DaemonInfo {
 pub struct Engine {
     docker: Docker,
     address: Arc<str>,
+    removal_limit: Duration,
 }
 
 impl Engine {
@@ -84,7 +86,17 @@ impl Engine {
         const OPERATION: &str = "connect to the docker daemon";
         let docker = open(address).map_err(|error| EngineError::from_bollard(OPERATION, error))?;
         let docker = within(OPERATION, READ_LIMIT, docker.negotiate_version()).await?;
-        Ok(Self { docker, address: Arc::from(address) })
+        Ok(Self { docker, address: Arc::from(address), removal_limit: REMOVE_LIMIT })
+    }
+
+    /// Waits for no longer than `limit` until one thing is removed, and for twice that in a whole clean-up.
+    #[must_use]
+    pub fn with_removal_limit(self, limit: Duration) -> Self {
+        Self { removal_limit: limit, ..self }
+    }
+
+    pub(crate) fn removal_limit(&self) -> Duration {
+        self.removal_limit
     }
 
     /// The address that [`Engine::connect`] was given.

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::deploy::{Debt, DebtObject, Means, PreparedImages, Remover, install, stand_up, tear_down};
+use crate::deploy::{Debt, Means, PreparedImages, Remover, install, stand_up, tear_down};
 use crate::engine::{Engine, EngineError};
 use crate::lock::{LockFolder, LockHeld};
 use crate::plan::TopologyPlan;
@@ -213,24 +213,28 @@ impl Pool {
         };
         if result.is_err() {
             let made = made.into_inner().unwrap_or_else(PoisonError::into_inner);
-            self.take_back(plan, &made, unused).await;
+            let left = self.take_back(plan, &made, unused).await;
+            if !left.is_empty() {
+                let names: Vec<String> = left.iter().map(|debt| debt.object.to_string()).collect();
+                progress(&format!("cleanup_incomplete, to be tried again: {}", names.join(", ")));
+                self.owe(left);
+            }
         }
         drop(site);
         result.map(|standing| Warm::new(Arc::clone(plan), standing, self.engine.published_host()))
     }
 
-    /// Removes what a failed deployment has made: everything when nobody uses the topology.
-    async fn take_back(&self, plan: &TopologyPlan, made: &[String], unused: Option<LockHeld>) {
+    /// Removes what a failed deployment has made: everything when nobody uses the topology. Gives out what resists.
+    async fn take_back(&self, plan: &TopologyPlan, made: &[String], unused: Option<LockHeld>) -> Vec<Debt> {
         let unused = match unused {
             Some(held) => Some(held),
             None => self.locks.try_unused(&plan.name).ok().flatten(),
         };
         if unused.is_some() {
-            self.owe(tear_down(&self.engine, install(plan), &plan.name).await);
-            return;
+            return tear_down(&self.engine, install(plan), &plan.name).await;
         }
         let remover = Remover { engine: &self.engine, install: install(plan), topology: &plan.name };
-        self.owe(remover.container_ids(made).await);
+        remover.container_ids(made).await
     }
 
     fn settle(&self, plan: &TopologyPlan, result: Result<Warm, Fault>) -> Result<(), Fault> {
@@ -299,8 +303,10 @@ impl Pool {
     async fn take_down(&self, plan: &TopologyPlan) -> bool {
         let Ok(Some(_site)) = self.locks.try_site(&plan.name) else { return false };
         let Ok(Some(_unused)) = self.locks.try_unused(&plan.name) else { return false };
-        self.owe(tear_down(&self.engine, install(plan), &plan.name).await);
-        true
+        let left = tear_down(&self.engine, install(plan), &plan.name).await;
+        let gone = left.is_empty();
+        self.owe(left);
+        gone
     }
 
     /// Takes down what of the named topologies of this process' making is in nobody's books: a call that timed out may
@@ -321,15 +327,22 @@ impl Pool {
     pub(crate) async fn pay_debts(&self) {
         let owed = std::mem::take(&mut *self.debts.lock().unwrap_or_else(PoisonError::into_inner));
         for debt in owed {
-            let still = if debt.object == DebtObject::Everything { self.pay_all(debt).await } else { debt.pay(&self.engine).await };
+            let still = if debt.shared { self.pay_shared(debt).await } else { debt.pay(&self.engine).await };
             self.owe(still);
         }
     }
 
-    /// Takes down a whole topology that is owed, unless it stands again by now.
-    async fn pay_all(&self, debt: Debt) -> Option<Debt> {
-        if self.slots().contains_key(&debt.topology) {
-            return None;
+    /// Removes what is owed of a topology, unless it is part of one that stands again by now: a case that found it
+    /// intact has moved in.
+    async fn pay_shared(&self, debt: Debt) -> Option<Debt> {
+        let beside = match self.slots().get(&debt.topology) {
+            Some(Slot::Ready(warm)) if warm.has(&debt.object) => return None,
+            Some(Slot::Deploying(_) | Slot::Draining(_)) => return Some(debt),
+            Some(Slot::Ready(_)) => true,
+            None => false,
+        };
+        if beside {
+            return debt.pay(&self.engine).await;
         }
         let Ok(Some(_site)) = self.locks.try_site(&debt.topology) else { return Some(debt) };
         let Ok(Some(_unused)) = self.locks.try_unused(&debt.topology) else { return None };

@@ -148,6 +148,8 @@ async fn remove(
                 install: install.to_owned(),
                 topology: topology.to_owned(),
                 object: object.clone(),
+                // The locks are held, where there are any.
+                shared: false,
                 why: String::new(),
             };
             debt.pay(engine).await.map_or(Ok(object), Err)

@@ -7,9 +7,6 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::survey::{Survey, filter};
 use crate::engine::{ContainerRow, Engine, EngineError, EngineErrorKind, NetworkRow};
 
-/// For a whole clean-up. What is left after it is a debt that the sweep pays, so that the next lease isn't held up.
-pub(crate) const TEARDOWN_LIMIT: Duration = Duration::from_secs(60);
-
 /// Between two rounds when something resists.
 const ROUND_PAUSE: Duration = Duration::from_millis(200);
 
@@ -20,6 +17,9 @@ pub struct Debt {
     pub install: String,
     pub topology: String,
     pub object: DebtObject,
+    /// Whether it is part of the topology itself, which cases may have moved into again since; else it is one case's
+    /// alone.
+    pub shared: bool,
     /// The daemon's words.
     pub why: String,
 }
@@ -42,6 +42,12 @@ impl fmt::Display for DebtObject {
             Self::Volume { name } => write!(f, "volume {name}"),
             Self::Everything => f.write_str("everything"),
         }
+    }
+}
+
+impl fmt::Display for Debt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.object, self.why)
     }
 }
 
@@ -72,10 +78,13 @@ pub(crate) struct Remover<'a> {
 
 /// Removes all that belongs to a topology, browsers included, and gives out what could not be removed.
 ///
-/// Not to be cancelled: it has a deadline of its own.
+/// Not to be cancelled: it has a deadline of its own, a minute as a rule. What is left after it is a debt that the sweep
+/// pays, so that the next lease isn't held up.
 pub(crate) async fn tear_down(engine: &Engine, install: &str, topology: &str) -> Vec<Debt> {
     let remover = Remover { engine, install, topology };
-    let deadline = Instant::now() + TEARDOWN_LIMIT;
+    // Long enough for a second try, and short of a third.
+    let limit = 2 * engine.removal_limit();
+    let deadline = Instant::now() + limit;
     let mut debts = Vec::new();
     let mut heard = Instant::now();
     let rounds = async {
@@ -96,7 +105,7 @@ pub(crate) async fn tear_down(engine: &Engine, install: &str, topology: &str) ->
         }
     };
     if timeout_at(deadline, rounds).await.is_err() && debts.is_empty() {
-        let error = EngineError::timed_out("remove a topology", TEARDOWN_LIMIT);
+        let error = EngineError::timed_out("remove a topology", limit);
         debts.push(remover.debt(DebtObject::Everything, &error));
     }
     debts
@@ -112,7 +121,7 @@ enum Round {
 impl Remover<'_> {
     fn debt(&self, object: DebtObject, error: &EngineError) -> Debt {
         let (install, topology) = (self.install.to_owned(), self.topology.to_owned());
-        Debt { install, topology, object, why: error.to_string() }
+        Debt { install, topology, object, shared: true, why: error.to_string() }
     }
 
     /// One round. Leaves in `debts` what resisted.

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
 
-use super::{CREATE_LIMIT, Engine, EngineError, EngineErrorKind, READ_LIMIT, REMOVE_LIMIT, START_LIMIT};
+use super::{CREATE_LIMIT, Engine, EngineError, EngineErrorKind, READ_LIMIT, START_LIMIT};
 
 /// How much of a log is kept at most, from its end: 50 lines are far below it unless each is a novel.
 const LOG_CAP: usize = 256 * 1024;
@@ -153,7 +153,7 @@ impl Engine {
     pub async fn remove_container(&self, id: &str) -> Result<(), EngineError> {
         let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
         let call = self.docker.remove_container(id, Some(options));
-        match self.call("remove a container", REMOVE_LIMIT, call).await {
+        match self.call("remove a container", self.removal_limit(), call).await {
             Err(error) if error.is_not_found() => Ok(()),
             // Somebody else is removing it: done when it is gone.
             Err(error) if error.kind == EngineErrorKind::Conflict && error.text.contains("already in progress") => {
@@ -184,9 +184,9 @@ impl Engine {
                 }
             }
         };
-        tokio::time::timeout(REMOVE_LIMIT, gone)
+        tokio::time::timeout(self.removal_limit(), gone)
             .await
-            .unwrap_or_else(|_| Err(EngineError::timed_out("remove a container", REMOVE_LIMIT)))
+            .unwrap_or_else(|_| Err(EngineError::timed_out("remove a container", self.removal_limit())))
     }
 
     /// Follows what a container prints, from its start, as it comes: in the log itself a line shows only when it has

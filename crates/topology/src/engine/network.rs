@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use bollard::models::{Ipam, IpamConfig, Network, NetworkCreateRequest};
 use bollard::query_parameters::ListNetworksOptionsBuilder;
 
-use super::{CREATE_LIMIT, Engine, EngineError, EngineErrorKind, READ_LIMIT, REMOVE_LIMIT};
+use super::{CREATE_LIMIT, Engine, EngineError, EngineErrorKind, READ_LIMIT};
 use crate::labels::INSTALL;
 
 /// Where address ranges come from once the daemon's own pools run out (30 networks by default): a corner of 10/8 that
@@ -146,7 +146,7 @@ impl Engine {
     /// # Errors
     /// [`EngineErrorKind::InUse`] while a container is attached.
     pub async fn remove_network(&self, id: &str) -> Result<(), EngineError> {
-        match self.call("remove a network", REMOVE_LIMIT, self.docker.remove_network(id)).await {
+        match self.call("remove a network", self.removal_limit(), self.docker.remove_network(id)).await {
             Err(error) if error.is_not_found() => Ok(()),
             other => other,
         }

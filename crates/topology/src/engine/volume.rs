@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, HashMap};
 use bollard::models::VolumeCreateRequest;
 use bollard::query_parameters::{ListVolumesOptionsBuilder, RemoveVolumeOptionsBuilder};
 
-use super::{CREATE_LIMIT, Engine, EngineError, READ_LIMIT, REMOVE_LIMIT};
+use super::{CREATE_LIMIT, Engine, EngineError, READ_LIMIT};
 
 /// A named volume as the daemon lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl Engine {
     /// [`super::EngineErrorKind::Conflict`] while a container has it.
     pub async fn remove_volume(&self, name: &str) -> Result<(), EngineError> {
         let options = RemoveVolumeOptionsBuilder::default().force(true).build();
-        match self.call("remove a volume", REMOVE_LIMIT, self.docker.remove_volume(name, Some(options))).await {
+        match self.call("remove a volume", self.removal_limit(), self.docker.remove_volume(name, Some(options))).await {
             Err(error) if error.is_not_found() => Ok(()),
             other => other,
         }

@@ -7,7 +7,7 @@ use everdict_contracts::Fault;
 use tokio::sync::watch;
 use tokio_util::sync::DropGuard;
 
-use crate::deploy::{Standing, filter, install};
+use crate::deploy::{DebtObject, Standing, filter, install};
 use crate::engine::{ContainerRow, Engine, EngineError, RunState};
 use crate::lock::{LockFolder, LockHeld};
 use crate::plan::TopologyPlan;
@@ -94,6 +94,16 @@ impl Warm {
     /// How many cases use it.
     pub(super) fn uses_now(&self) -> usize {
         self.uses().count
+    }
+
+    /// Tells whether something is part of what stands.
+    pub(super) fn has(&self, object: &DebtObject) -> bool {
+        match object {
+            DebtObject::Container { id, .. } => self.standing.members.iter().any(|up| up.id == *id),
+            DebtObject::Network { id, .. } => self.standing.network == *id,
+            DebtObject::Volume { name } => self.plan.volumes.contains(name),
+            DebtObject::Everything => true,
+        }
     }
 
     /// Asks the daemon, in one call, whether every container is the one it was, and running.

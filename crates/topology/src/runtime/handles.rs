@@ -135,7 +135,7 @@ impl Removal {
         let object =
             DebtObject::Container { id: handle.browser.container.clone(), name: handle.browser.name.clone() };
         let (install, topology) = (handle.install.clone(), handle.topology.clone());
-        Self { engine: handle.engine.clone(), debt: Debt { install, topology, object, why: String::new() } }
+        Self { engine: handle.engine.clone(), debt: Debt { install, topology, object, shared: false, why: String::new() } }
     }
 
     async fn run(self) -> Option<Debt> {

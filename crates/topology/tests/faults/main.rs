@@ -7,6 +7,7 @@ mod addresses;
 mod budget;
 mod cleanup;
 mod daemon;
+mod debts;
 mod deploy;
 mod images;
 mod manners;

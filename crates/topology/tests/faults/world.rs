@@ -58,7 +58,21 @@ impl World {
         self.runtime_with(|_| {}).await
     }
 
+    /// One that gives a removal a second, and a whole clean-up two.
+    pub async fn impatient_runtime(&self) -> Arc<DockerTopologyRuntime> {
+        let engine = self.engine().await.with_removal_limit(Duration::from_secs(1));
+        self.runtime_on(engine, |_| {}).await
+    }
+
     pub async fn runtime_with(&self, change: impl FnOnce(&mut RuntimeOptions)) -> Arc<DockerTopologyRuntime> {
+        self.runtime_on(self.engine().await, change).await
+    }
+
+    async fn runtime_on(
+        &self,
+        engine: Engine,
+        change: impl FnOnce(&mut RuntimeOptions),
+    ) -> Arc<DockerTopologyRuntime> {
         let owner = this_owner(self.install.clone(), "runner");
         let mut options = RuntimeOptions::new(self.state.path(), owner, DigestKey::new([7; 32]));
         options.images = StockImages {
@@ -76,11 +90,7 @@ impl World {
         // In the background, where it would disturb what a test counts.
         options.prepare_databases = false;
         change(&mut options);
-        Arc::new(
-            DockerTopologyRuntime::open(self.engine().await, options)
-                .await
-                .unwrap(),
-        )
+        Arc::new(DockerTopologyRuntime::open(engine, options).await.unwrap())
     }
 
     pub fn scope(&self, run: &str) -> CaseScope {
