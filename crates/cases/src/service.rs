@@ -13,6 +13,7 @@ mod evidence;
 mod explain;
 mod http;
 mod interpolate;
+mod logs;
 mod marks;
 mod multipart;
 mod observe;
@@ -35,11 +36,11 @@ use std::time::Duration;
 
 use everdict_contracts::{CaseJob, CaseResult, Fault, ServiceHarness};
 use everdict_topology::runtime::CaseScope;
-use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use self::http::Http;
+use self::logs::CaseLogs;
 use self::marks::Marks;
 use self::patience::Patience;
 use self::plan::ServicePlan;
@@ -75,7 +76,7 @@ impl<'a> ServiceTopologyBackend<'a> {
         let http = Http::new()?;
         let mut marks = Marks::new(Arc::clone(&ctx.progress));
         say_what_is_missing(job, &plan, ctx);
-        let since = Timestamp::now().as_second();
+        let mut logs = CaseLogs::begin();
         let prepare = Patience::new(&ctx.cancel, PREPARE_LIMIT);
         let scope = scope(job, &plan, ctx);
         let topology = prepare
@@ -83,6 +84,8 @@ impl<'a> ServiceTopologyBackend<'a> {
             .await;
         let topology = topology.map_err(|stop| stop.fault("starting the topology", prepare_code()))??;
         marks.mark("topology_ready", ready_words(&plan, &marks));
+        logs.skip_what_is_there(topology.as_ref(), &plan.spec, &prepare)
+            .await;
         let worked = {
             let stage = Stage {
                 plan: &plan,
@@ -90,7 +93,7 @@ impl<'a> ServiceTopologyBackend<'a> {
                 ctx,
                 topology: topology.as_ref(),
                 scope: &scope,
-                since,
+                logs: &logs,
             };
             stage.work(&prepare, &mut marks).await
         };
@@ -101,7 +104,7 @@ impl<'a> ServiceTopologyBackend<'a> {
         let afterwards = Patience::new(&CancellationToken::new(), CLEAN_LIMIT);
         let result = match graded {
             Ok(work) => {
-                let late = aftermath::roster_and_logs(topology.as_ref(), since, &marks, &afterwards).await;
+                let late = aftermath::roster_and_logs(topology.as_ref(), &logs, &marks, &afterwards).await;
                 Ok(verdict::assemble(plan, work, marks, late))
             }
             Err(fault) => Err(fault),

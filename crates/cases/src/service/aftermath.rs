@@ -6,6 +6,7 @@ use everdict_contracts::{InfraEvent, InfraScope, TraceEvent};
 use everdict_topology::runtime::MemberStatus;
 use futures_util::future::join_all;
 
+use super::logs::CaseLogs;
 use super::marks::Marks;
 use super::patience::Patience;
 use super::port::TopologyUse;
@@ -13,16 +14,13 @@ use super::port::TopologyUse;
 /// Members that are told of; set by the protocol.
 const MAX_MEMBERS: usize = 20;
 
-/// Characters of each member's log, the last ones; set by the protocol.
-const LOG_CHARS: usize = 8_000;
-
 /// A daemon that doesn't answer must not hold up a result that is already there.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// How the members are, then what they wrote since the case began. Cancelled or late, it is what came by then.
 pub(crate) async fn roster_and_logs(
     topology: &dyn TopologyUse,
-    since: i64,
+    logs: &CaseLogs,
     marks: &Marks,
     patience: &Patience,
 ) -> Vec<TraceEvent> {
@@ -32,13 +30,13 @@ pub(crate) async fn roster_and_logs(
     };
     members.truncate(MAX_MEMBERS);
     let mut events: Vec<_> = members.iter().map(|member| marks.event(status(member))).collect();
-    let logs = members.iter().map(|member| topology.logs(&member.name, since));
-    if let Ok(logs) = patience.wait(join_all(logs)).await {
+    let reads = members.iter().map(|member| logs.read(topology, &member.name));
+    if let Ok(logs) = patience.wait(join_all(reads)).await {
         let told = members
             .iter()
             .zip(logs)
             .filter_map(|(member, log)| Some((member, log?)));
-        events.extend(told.map(|(member, log)| marks.event(of(member, "logs", tail(&log)))));
+        events.extend(told.map(|(member, log)| marks.event(of(member, "logs", log))));
     }
     events
 }
@@ -47,11 +45,15 @@ pub(crate) async fn roster_and_logs(
 pub(crate) async fn log_tail(
     topology: &dyn TopologyUse,
     member: &str,
-    since: i64,
+    logs: &CaseLogs,
     patience: &Patience,
 ) -> Option<String> {
-    let log = patience.within(LIMIT).wait(topology.logs(member, since)).await;
-    log.ok().flatten().map(|log| tail(&log))
+    patience
+        .within(LIMIT)
+        .wait(logs.read(topology, member))
+        .await
+        .ok()
+        .flatten()
 }
 
 /// What is wrong with the topology, for a failure.
@@ -78,24 +80,5 @@ fn of(member: &MemberStatus, event: &str, message: String) -> InfraEvent {
         event: Some(event.to_owned()),
         service: Some(member.name.clone()),
         ..InfraEvent::new(InfraScope::Service, message)
-    }
-}
-
-fn tail(log: &str) -> String {
-    match log.char_indices().rev().nth(LOG_CHARS - 1) {
-        Some((start, _)) => log[start..].to_owned(),
-        None => log.to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_end_of_a_log_is_kept_whole_characters_only() {
-        let log = "é".repeat(LOG_CHARS + 5);
-        assert_eq!(tail(&log).chars().count(), LOG_CHARS);
-        assert_eq!(tail("short"), "short");
     }
 }

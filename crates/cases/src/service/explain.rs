@@ -41,7 +41,7 @@ impl Stage<'_> {
             fault = fault.with_data("topologyHealth", health);
         }
         let door = &self.plan.door.spec.service;
-        match aftermath::log_tail(self.topology, door, self.since, &patience).await {
+        match aftermath::log_tail(self.topology, door, self.logs, &patience).await {
             Some(log) if fault.extra.log_tail.is_none() => fault.with_log_tail(log),
             _ => fault,
         }

@@ -14,6 +14,7 @@ use super::drive::{Drive, End, Outcome};
 use super::evidence::Evidence;
 use super::http::Http;
 use super::interpolate::{self, Vars};
+use super::logs::CaseLogs;
 use super::marks::Marks;
 use super::observe::{Observation, Observer};
 use super::patience::Patience;
@@ -37,8 +38,7 @@ pub(crate) struct Stage<'a> {
     pub(crate) ctx: &'a CaseContext,
     pub(crate) topology: &'a dyn TopologyUse,
     pub(crate) scope: &'a CaseScope,
-    /// When the case began, in seconds since 1970.
-    pub(crate) since: i64,
+    pub(crate) logs: &'a CaseLogs,
 }
 
 /// What there is to grade.

@@ -33,16 +33,18 @@ impl Hit {
 
 type Answer = Arc<dyn Fn(Hit) -> BoxFuture<'static, Response> + Send + Sync>;
 
+pub type Hits = Arc<Mutex<Vec<Hit>>>;
+
 pub struct Door {
     pub url: String,
-    hits: Arc<Mutex<Vec<Hit>>>,
+    hits: Hits,
     _server: JoinSet<()>,
 }
 
 #[derive(Clone)]
 struct Shared {
     answer: Answer,
-    hits: Arc<Mutex<Vec<Hit>>>,
+    hits: Hits,
 }
 
 impl Door {
@@ -77,6 +79,10 @@ impl Door {
     pub fn hits(&self, call: &str) -> Vec<Hit> {
         let hits = self.hits.lock().unwrap();
         hits.iter().filter(|hit| hit.call == call).cloned().collect()
+    }
+
+    pub fn all_hits(&self) -> Hits {
+        Arc::clone(&self.hits)
     }
 
     pub fn calls(&self) -> Vec<String> {

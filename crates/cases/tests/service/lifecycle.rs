@@ -113,6 +113,24 @@ async fn logs_are_those_since_the_case_began() {
     );
 }
 
+/// Daemons count in whole seconds, and warm cases take less than one.
+#[tokio::test]
+async fn lines_of_the_case_before_are_left_out_even_of_the_same_second() {
+    let door = door().await;
+    let settings = Settings {
+        log_before: "task of another tenant\n".to_owned(),
+        log: Some("own line\n".to_owned()),
+        ..Settings::default()
+    };
+    let stage = Stage::new(settings, &door);
+    let result = stage.run(job(json!({}))).await.unwrap();
+    let logs = crate::infra(&result)
+        .into_iter()
+        .filter(|infra| infra.event.as_deref() == Some("logs"));
+    let logs: Vec<_> = logs.map(|infra| infra.message.as_str()).collect();
+    assert_eq!(logs, ["own line\n"]);
+}
+
 /// Graders judge the agent: neither marks nor logs are steps or time of its own.
 #[tokio::test]
 async fn graders_see_the_agents_trace_only() {

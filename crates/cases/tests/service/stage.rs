@@ -20,7 +20,7 @@ use tempfile::TempDir;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::door::Door;
+use crate::door::{Door, Hits};
 
 /// A case must not need longer than this to notice that it is cancelled.
 pub const PROMPT: Duration = Duration::from_secs(3);
@@ -37,6 +37,8 @@ pub struct Settings {
     pub no_callback: bool,
     pub diagnosis: Option<String>,
     pub log: Option<String>,
+    /// What the members had written in the same second, before the case.
+    pub log_before: String,
     pub state: String,
     /// A member ends when it is told.
     pub breaks: Option<Arc<Notify>>,
@@ -44,6 +46,7 @@ pub struct Settings {
 
 struct Local {
     settings: Settings,
+    hits: Hits,
     done: Mutex<Vec<String>>,
     since: Mutex<Option<i64>>,
 }
@@ -154,7 +157,16 @@ impl TopologyUse for Use {
 
     fn logs<'a>(&'a self, _member: &'a str, since: i64) -> BoxFuture<'a, Option<String>> {
         *self.0.since.lock().unwrap() = Some(since);
-        ready(self.0.settings.log.clone()).boxed()
+        let before = self.0.settings.log_before.clone();
+        // Nothing is written for the case before the front door has it.
+        let written = self
+            .0
+            .settings
+            .log
+            .clone()
+            .filter(|_| !self.0.hits.lock().unwrap().is_empty());
+        let log = before + &written.unwrap_or_default();
+        ready((!log.is_empty()).then_some(log)).boxed()
     }
 
     fn diagnose(&self) -> BoxFuture<'_, Option<String>> {
@@ -243,6 +255,7 @@ impl Stage {
             .or_insert_with(|| door.url.clone());
         let local = Local {
             settings,
+            hits: door.all_hits(),
             done: Mutex::default(),
             since: Mutex::default(),
         };
