@@ -110,7 +110,8 @@ impl Engine {
         let mut views = Vec::with_capacity(plans.len());
         for plan in plans {
             let (label, hub_url) = (plan.label.clone(), hub_url::text(&plan.hub));
-            let executor = executor(containers.door(), &plan.switched_off);
+            let allowed = !plan.switched_off.contains(&Capability::Docker);
+            let executor = executor(containers.door(), move || allowed);
             let mut config = config(plan, host_env);
             config.containers = Some(containers.offer());
             let handle = Runner::start_with(config, executor).map_err(|error| {
@@ -173,10 +174,9 @@ impl Engine {
 }
 
 /// Runs a case as the product does, with this machine's container engine for those that need one.
-fn executor(door: Door, switched_off: &BTreeSet<Capability>) -> Executor {
-    let allowed = !switched_off.contains(&Capability::Docker);
+pub(crate) fn executor(door: Door, allowed: impl Fn() -> bool + Send + Sync + 'static) -> Executor {
     Arc::new(move |job, mut context| {
-        let door = door.clone();
+        let (door, allowed) = (door.clone(), allowed());
         async move {
             if allowed && needs_containers(&job) {
                 let means = door.enter().await?;
@@ -193,7 +193,7 @@ fn needs_containers(job: &CaseJob) -> bool {
     matches!(job.harness_spec, Some(HarnessSpec::Service(_))) || job.eval_case.image.is_some()
 }
 
-fn config(plan: RunnerPlan, host_env: &Arc<HostEnv>) -> RunnerConfig {
+pub(crate) fn config(plan: RunnerPlan, host_env: &Arc<HostEnv>) -> RunnerConfig {
     let mut config = RunnerConfig::new(
         hub_url::text(&plan.hub),
         plan.token,

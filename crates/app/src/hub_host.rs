@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use everdict_contracts::WorkspaceId;
+use everdict_contracts::{SecretText, WorkspaceId};
 use everdict_hub::{Hub, HubConfig, HubError, Role};
 use reqwest::Url;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -81,6 +81,21 @@ impl HubHost {
     #[must_use]
     pub fn url(&self) -> &Url {
         &self.url
+    }
+
+    /// Tells whether its database is new.
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    /// Deletes an API key; one that the hub doesn't know is fine.
+    ///
+    /// # Errors
+    /// A problem about this machine.
+    pub async fn delete_api_key(&self, key: &SecretString) -> Result<()> {
+        let key = SecretText::new(key.expose_secret());
+        self.hub.delete_api_key(&key).await.map(drop).map_err(broken)
     }
 
     /// Makes an API key; it can't be read again.
@@ -188,5 +203,10 @@ fn unbindable(address: SocketAddr, error: io::Error) -> Problem {
             "choose another address with --listen",
         ),
     };
-    Problem::machine(what).fix(fix).because(error)
+    let problem = Problem::machine(what).fix(fix);
+    let problem = match error.kind() {
+        io::ErrorKind::AddrInUse => problem.coded("port_in_use"),
+        _ => problem,
+    };
+    problem.because(error)
 }

@@ -7,6 +7,7 @@
 //! Every failure that reaches a person is a [`Problem`]: what, why and the next step, with a class to decide by.
 
 mod containers;
+pub mod control;
 pub mod dataset;
 mod doctor;
 mod engine;

@@ -1,0 +1,429 @@
+//! What a window and a tray do to this machine, and what they see of it.
+//!
+//! A [`Control`] keeps the paired runners and the embedded hub running, remembers what the person chose (paused until
+//! when, which capabilities are off), and shows it all as one [`AppSnapshot`] with numbered [`AppEvent`]s. Job logs are
+//! not among the events: each has its own [`LogReader`].
+//!
+//! Invariants:
+//! - the registrations decide who works here, also when another program changes them;
+//! - a pairing that fails halfway leaves nothing in the keyring, the registrations or the hub;
+//! - an unpairing needs no server;
+//! - a wish to pause is kept over restarts and ends by the clock on the wall;
+//! - whatever grows with the work (logs, history, events) is bounded.
+
+mod choices;
+mod clock;
+mod desk;
+mod detail;
+mod history;
+mod hold;
+mod invitation;
+mod logs;
+mod machine;
+mod pair;
+mod room;
+mod view;
+mod work;
+
+use std::str::FromStr as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use everdict_contracts::Capability;
+use everdict_exec::HostEnv;
+use jiff::Timestamp;
+use secrecy::SecretString;
+use tokio::sync::broadcast;
+
+use crate::containers::{ContainerOptions, Containers};
+use crate::hub_client::HubClient;
+use crate::paths::Paths;
+use crate::problem::{Problem, ProblemClass, Result};
+use crate::secrets::{EnvSecrets, SecretName};
+use crate::settings::Settings;
+use choices::ChoicesFile;
+use desk::{Desk, Frame};
+use history::History;
+use hold::Hold;
+use room::{Crew, Room};
+
+pub use clock::time_of_day;
+pub use logs::LogReader;
+pub use pair::TokenPlace;
+pub use view::{
+    AppEvent, AppSnapshot, AppState, CapabilityState, CapabilityView, ChangesView, Failure, JobDetail,
+    JobOutcome, JobView, KeyringState, LogBatch, LogLine, MachineView, RunnerView, ScoreStatus, ScoreView,
+    StepKind, TodayView, TraceStep, TraceView,
+};
+
+/// How soon a pairing made elsewhere, the end of a pause and a new capability show. Each round costs a small file and
+/// some look-ups.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// Events that a window may lag behind; one that lags more gets a new snapshot.
+const EVENT_BACKLOG: usize = 256;
+
+/// The case that shows whether everything works here.
+const SAMPLE: &str = include_str!("control/sample.json");
+
+/// What a control is started with.
+#[derive(Debug)]
+pub struct ControlOptions {
+    /// Where everything lies.
+    pub paths: Paths,
+    /// What the person set.
+    pub settings: Settings,
+    /// The environment as captured at start.
+    pub env: Arc<HostEnv>,
+    /// The secrets that it brought.
+    pub secrets: EnvSecrets,
+    /// How containers are run.
+    pub containers: ContainerOptions,
+    /// The version that rosters show.
+    pub version: String,
+    /// Whether something on this desktop shows tray icons.
+    pub tray_host: bool,
+}
+
+/// How to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leave {
+    /// Running jobs finish and report first.
+    AfterJobs,
+    /// Running jobs are stopped, and their hubs are told.
+    Now,
+}
+
+/// See the module. Dropping it stops everything hard; end it with [`Control::leave`].
+pub struct Control {
+    room: Arc<Room>,
+}
+
+impl Control {
+    /// Starts keeping the paired runners. Must be called within a tokio runtime. Returns at once: who is paired is
+    /// known by then, everything else shows in the snapshot.
+    ///
+    /// # Errors
+    /// A problem about this machine when the folders can't be used.
+    pub fn start(options: ControlOptions) -> Result<Self> {
+        everdict_runner_core::session::install_crypto();
+        options.paths.prepare()?;
+        let now = Timestamp::now();
+        let state_dir = options.paths.state_dir();
+        let frame = Frame {
+            version: options.version.clone(),
+            machine: machine::read(),
+            tray_host: options.tray_host,
+            // Until the first look, and rather wrong in this way than in the other: nothing is asked of it before.
+            keyring: KeyringState::Ok,
+        };
+        let choices = ChoicesFile::in_dir(state_dir).load();
+        let desk = Desk::new(frame, choices, History::load(state_dir, now));
+        let containers = Containers::start(options.containers.clone(), Arc::clone(&options.env))?;
+        let room = Arc::new(Room::new(
+            options,
+            containers,
+            desk,
+            broadcast::Sender::new(EVENT_BACKLOG),
+        ));
+        room.seat_known();
+        room.look_at_capabilities();
+        room.tasks.spawn(keep(Arc::clone(&room)));
+        Ok(Self { room })
+    }
+
+    /// Returns the state at this moment.
+    #[must_use]
+    pub fn snapshot(&self) -> AppSnapshot {
+        self.room.desk().snapshot(Timestamp::now())
+    }
+
+    /// Follows the state: first the whole, then every change.
+    #[must_use]
+    pub fn watch(&self) -> AppWatch {
+        AppWatch {
+            events: self.room.subscribe(),
+            room: Arc::clone(&self.room),
+            seen: None,
+        }
+    }
+
+    /// Starts the embedded hub and pairs with it.
+    ///
+    /// # Errors
+    /// Input when it is paired already or the label is no good, else about this machine, with a code for each state of
+    /// the keyring. Nothing is left behind.
+    pub async fn pair_this_computer(&self, label: &str, place: TokenPlace) -> Result<()> {
+        self.room.pair_this_computer(label, place).await
+    }
+
+    /// Pairs by what the person pasted: a runner token, an attach command or a pairing link. `hub` may be empty when the
+    /// text names one.
+    ///
+    /// # Errors
+    /// As [`crate::Pairing::with_token`]. Nothing is left behind.
+    pub async fn pair_with_token(&self, hub: &str, text: &str, label: &str, place: TokenPlace) -> Result<()> {
+        self.room.pair_with_token(hub, text, label, place).await
+    }
+
+    /// Makes a runner at a hub with a member's key, which is not kept.
+    ///
+    /// # Errors
+    /// As [`crate::Pairing::with_api_key`]. Nothing is left behind.
+    pub async fn pair_with_api_key(
+        &self,
+        hub: &str,
+        key: SecretString,
+        label: &str,
+        place: TokenPlace,
+    ) -> Result<()> {
+        self.room.pair_with_api_key(hub, key, label, place).await
+    }
+
+    /// Stops a runner and forgets it, whatever its hub says.
+    ///
+    /// # Errors
+    /// Input when there is no such runner; a problem about this machine when something of it stays.
+    pub async fn unpair(&self, runner_id: &str) -> Result<()> {
+        self.room.unpair(runner_id).await
+    }
+
+    /// Takes no new jobs for so many seconds; without a number until [`Control::resume`]. Running jobs go on.
+    ///
+    /// # Errors
+    /// A problem about this machine when the wish can't be kept for the next start; it holds for this one.
+    pub async fn pause(&self, seconds: Option<u64>) -> Result<()> {
+        let hold = Hold::new(seconds, Timestamp::now());
+        let kept = self.room.choose(|choices| choices.hold = hold);
+        self.room.apply_hold(&*self.room.crew.lock().await);
+        kept
+    }
+
+    /// Takes jobs again, and tries again to start the runners that could not be.
+    ///
+    /// # Errors
+    /// As [`Control::pause`].
+    pub async fn resume(&self) -> Result<()> {
+        let kept = self.room.choose(|choices| choices.hold = Hold::None);
+        let mut crew = self.room.crew.lock().await;
+        self.room.apply_hold(&crew);
+        self.room.forget_stuck(&mut crew);
+        self.room.reconcile(&mut crew).await;
+        kept
+    }
+
+    /// Offers a capability, or stops offering it, from the next lease on.
+    ///
+    /// # Errors
+    /// Input when there is no such capability; about this machine as [`Control::pause`].
+    pub async fn set_capability(&self, name: &str, on: bool) -> Result<()> {
+        let capability = Capability::from_str(name).map_err(|error| {
+            Problem::input("this capability is not known here")
+                .because(error)
+                .coded("capability_unknown")
+        })?;
+        let room = &self.room;
+        let kept = room.choose(|choices| {
+            if on {
+                choices.switched_off.remove(&capability);
+            } else {
+                choices.switched_off.insert(capability);
+            }
+        });
+        let off = room.desk().choices.switched_off.clone();
+        room.switched_off.send_replace(off.clone());
+        for member in &room.crew.lock().await.members {
+            if let Some(handle) = &member.handle {
+                handle.switch_off(off.clone());
+            }
+        }
+        room.look_at_capabilities();
+        kept
+    }
+
+    /// Submits the sample case to the embedded hub; returns the id of the run.
+    ///
+    /// # Errors
+    /// Not paired when there is no embedded hub, else the hub's fault.
+    pub async fn submit_sample(&self) -> Result<String> {
+        let known = self.room.registrations.list()?;
+        let own = known.into_iter().find(|known| self.room.is_embedded(known));
+        let own = own.ok_or_else(|| {
+            Problem::new(
+                ProblemClass::NotPaired,
+                "this computer is not paired with a hub of its own",
+            )
+            .fix("choose \"Use this computer\" first")
+            .coded("no_own_hub")
+        })?;
+        let hub = own.hub()?;
+        let key = self
+            .room
+            .open_store(own.store)
+            .get(&SecretName::api_key(&hub))
+            .await;
+        let client = HubClient::new(hub, Some(key.map_err(Problem::from)?))?;
+        let body = serde_json::from_str(SAMPLE).expect("BUG: the sample is JSON");
+        Ok(client.submit(&body).await?.id.to_string())
+    }
+
+    /// Lists jobs: those that run, then those that ended, newest first.
+    #[must_use]
+    pub fn jobs(&self, limit: usize) -> Vec<JobView> {
+        let desk = self.room.desk();
+        let live = desk.live.iter().map(|live| &live.job);
+        live.chain(desk.history.jobs()).take(limit).cloned().collect()
+    }
+
+    /// Returns what a job left so far.
+    ///
+    /// # Errors
+    /// Input when the job is not known here.
+    pub fn job_result(&self, id: &str) -> Result<JobDetail> {
+        let desk = self.room.desk();
+        if let Some(live) = desk.live.iter().find(|live| live.job.id == id) {
+            return Ok(JobDetail {
+                job: live.job.clone(),
+                failure: None,
+                scores: Vec::new(),
+                changes: None,
+                trace: None,
+                raw: None,
+            });
+        }
+        desk.history.find(id).cloned().ok_or_else(unknown_job)
+    }
+
+    /// Follows the log of a job.
+    ///
+    /// # Errors
+    /// Input when the job, or its log, is not known here (any more).
+    pub fn follow_log(&self, id: &str) -> Result<LogReader> {
+        self.room.logs.follow(id).ok_or_else(|| {
+            Problem::input("the log of this job is not kept here any more")
+                .fix("the hub keeps logs longer: look at the run there")
+                .coded("log_gone")
+        })
+    }
+
+    /// Stops a running job; its hub is told that the case was cancelled.
+    ///
+    /// # Errors
+    /// Input when no such job runs.
+    pub fn stop_job(&self, id: &str) -> Result<()> {
+        let desk = self.room.desk();
+        let key = desk
+            .live
+            .iter()
+            .find(|live| live.job.id == id)
+            .map(|live| &live.key);
+        match key {
+            Some(key) if self.room.works.stop(key) => Ok(()),
+            _ => Err(unknown_job()),
+        }
+    }
+
+    /// Takes no more jobs and waits until everything here has ended. Cancel safe: what has begun goes on.
+    pub async fn leave(&self, how: Leave) {
+        self.room.stop.cancel();
+        let mut crew = self.room.crew.lock().await;
+        for handle in crew.members.iter().filter_map(|member| member.handle.as_ref()) {
+            match how {
+                Leave::AfterJobs => handle.drain(),
+                Leave::Now => handle.cancel(),
+            }
+        }
+        for handle in crew.members.iter().filter_map(|member| member.handle.as_ref()) {
+            handle.join().await;
+        }
+        self.room.containers.close().await;
+        if let Some(hub) = crew.hub.take()
+            && let Err(problem) = hub.stop().await
+        {
+            tracing::warn!(problem = %problem.chain(), "the hub did not stop well");
+        }
+    }
+
+    /// Stops the running jobs of a control that [`Control::leave`] waits for.
+    pub fn hurry(&self) {
+        self.room.works.stop_all();
+    }
+}
+
+fn unknown_job() -> Problem {
+    Problem::input("this job is not known here (any more)")
+        .fix("look at the list of jobs again")
+        .coded("job_unknown")
+}
+
+/// Keeps the crew as the registrations say and the pause as the clock says.
+async fn keep(room: Arc<Room>) {
+    {
+        let mut crew = room.crew.lock().await;
+        room.start_hub(&mut crew).await;
+        room.reconcile(&mut crew).await;
+    }
+    room.look_at_keyring().await;
+    let mut offer = room.containers.offer();
+    let mut offers = true;
+    loop {
+        tokio::select! {
+            biased;
+            () = room.stop.cancelled() => return,
+            changed = offer.changed(), if offers => offers = changed.is_ok(),
+            () = tokio::time::sleep(LOOK_EVERY) => look(&room, &mut *room.crew.lock().await).await,
+        }
+        room.look_at_capabilities();
+    }
+}
+
+async fn look(room: &Arc<Room>, crew: &mut Crew) {
+    room.end_pause();
+    room.apply_hold(crew);
+    room.start_hub(crew).await;
+    room.reconcile(crew).await;
+}
+
+/// One follower of the state.
+pub struct AppWatch {
+    events: broadcast::Receiver<AppEvent>,
+    room: Arc<Room>,
+    /// The number of the last event that was handed out.
+    seen: Option<u64>,
+}
+
+impl AppWatch {
+    /// Waits for the next event; the first, and the first after a lag, is the whole state. `None` once the control is
+    /// gone. Cancel safe.
+    pub async fn next(&mut self) -> Option<AppEvent> {
+        loop {
+            let Some(seen) = self.seen else {
+                return Some(self.whole());
+            };
+            match self.events.recv().await {
+                Ok(event) if seq(&event) <= seen => {}
+                Ok(event) => {
+                    self.seen = Some(seq(&event));
+                    return Some(event);
+                }
+                Err(broadcast::error::RecvError::Lagged(_)) => self.seen = None,
+                Err(broadcast::error::RecvError::Closed) => return None,
+            }
+        }
+    }
+
+    fn whole(&mut self) -> AppEvent {
+        let snapshot = self.room.desk().snapshot(Timestamp::now());
+        self.seen = Some(snapshot.seq);
+        AppEvent::Snapshot {
+            seq: snapshot.seq,
+            snapshot: Box::new(snapshot),
+        }
+    }
+}
+
+fn seq(event: &AppEvent) -> u64 {
+    match event {
+        AppEvent::Snapshot { seq, .. } | AppEvent::Job { seq, .. } => *seq,
+    }
+}

@@ -1,0 +1,349 @@
+//! What is known at one moment, and what a window sees of it: no I/O but the history's file, no async.
+
+use everdict_contracts::Capability;
+use everdict_runner_core::capabilities::{CapabilityStatus, Offer};
+use everdict_runner_core::{ActiveJob, JobSummary, RunnerSnapshot, RunnerState};
+use jiff::Timestamp;
+
+use super::choices::Choices;
+use super::history::History;
+use super::view::{
+    AppEvent, AppSnapshot, AppState, CapabilityState, CapabilityView, Failure, JobDetail, JobOutcome,
+    JobView, KeyringState, MachineView, RunnerView, TodayView,
+};
+use super::work::{Ending, WorkKey, is_cancel, judge_failure};
+use crate::registrations::Registration;
+use crate::verdict::Verdict;
+use everdict_runner_core::attempt::Outcome;
+
+/// What doesn't change while the app runs, or only from outside.
+pub(super) struct Frame {
+    pub(super) version: String,
+    pub(super) machine: MachineView,
+    pub(super) tray_host: bool,
+    pub(super) keyring: KeyringState,
+}
+
+/// A paired runner as it stands.
+pub(super) struct Seat {
+    pub(super) registration: Registration,
+    pub(super) embedded: bool,
+    pub(super) slots: usize,
+    pub(super) runner: SeatState,
+}
+
+pub(super) enum SeatState {
+    /// Not looked at yet.
+    Waiting,
+    /// It can't be started: why.
+    Stuck(Failure),
+    /// It runs, or ended by itself.
+    Started(RunnerSnapshot),
+}
+
+/// A job that runs, with what links it to its case.
+pub(super) struct Live {
+    pub(super) job: JobView,
+    pub(super) key: WorkKey,
+}
+
+/// See the module.
+pub(super) struct Desk {
+    pub(super) frame: Frame,
+    pub(super) choices: Choices,
+    pub(super) seats: Vec<Seat>,
+    /// Why the whole can't be as it should, before any single runner.
+    pub(super) trouble: Option<Failure>,
+    pub(super) capabilities: Vec<CapabilityStatus>,
+    pub(super) live: Vec<Live>,
+    pub(super) history: History,
+    seq: u64,
+    shown: Option<AppSnapshot>,
+}
+
+impl Desk {
+    pub(super) fn new(frame: Frame, choices: Choices, history: History) -> Self {
+        Self {
+            frame,
+            choices,
+            seats: Vec::new(),
+            trouble: None,
+            capabilities: Vec::new(),
+            live: Vec::new(),
+            history,
+            seq: 0,
+            shown: None,
+        }
+    }
+
+    /// The state at `now`, with the number of the last event.
+    pub(super) fn snapshot(&mut self, now: Timestamp) -> AppSnapshot {
+        let today = self.history.today(now);
+        self.compose(now, today)
+    }
+
+    /// The event that tells of the changes since the last one; `None` when there are none.
+    pub(super) fn changes(&mut self, now: Timestamp) -> Option<AppEvent> {
+        let mut snapshot = self.snapshot(now);
+        let known = self.shown.as_mut().is_some_and(|shown| {
+            shown.seq = snapshot.seq;
+            *shown == snapshot
+        });
+        if known {
+            return None;
+        }
+        self.seq += 1;
+        snapshot.seq = self.seq;
+        self.shown = Some(snapshot.clone());
+        Some(AppEvent::Snapshot {
+            seq: self.seq,
+            snapshot: Box::new(snapshot),
+        })
+    }
+
+    /// Takes in a job that began; `None` when it is known.
+    pub(super) fn begin(&mut self, active: &ActiveJob, seat: &Registration) -> Option<AppEvent> {
+        let id = active.job_id.to_string();
+        if self.live.iter().any(|live| live.job.id == id) {
+            return None;
+        }
+        let job = JobView {
+            id,
+            case_id: active.case_id.to_string(),
+            harness: active.harness.clone(),
+            workspace: seat.workspace.clone(),
+            started_at: active.started.to_string(),
+            ended_at: None,
+            outcome: None,
+            runner: seat.label.clone(),
+            tokens: None,
+            cost_usd: None,
+        };
+        let key = WorkKey {
+            run: active.run_id.as_ref().map(ToString::to_string),
+            case_id: job.case_id.clone(),
+            harness: job.harness.clone(),
+        };
+        self.live.push(Live {
+            job: job.clone(),
+            key,
+        });
+        Some(self.job_event(job))
+    }
+
+    /// Takes in a job that ended; `None` when it never began.
+    pub(super) fn end(&mut self, id: &str, end: End<'_>, now: Timestamp) -> Option<AppEvent> {
+        let index = self.live.iter().position(|live| live.job.id == id)?;
+        let Live { mut job, .. } = self.live.remove(index);
+        job.ended_at = Some(now.to_string());
+        job.outcome = Some(end.outcome());
+        let failure = end.failure();
+        let parts = end.ending.map(|ending| ending.parts).unwrap_or_default();
+        job.tokens = parts.tokens();
+        job.cost_usd = parts.cost_usd();
+        let detail = JobDetail {
+            job: job.clone(),
+            failure,
+            scores: parts.scores,
+            changes: parts.changes,
+            trace: parts.trace,
+            raw: parts.raw,
+        };
+        if let Err(problem) = self.history.add(detail) {
+            tracing::warn!(problem = %problem.chain(), "a job is missing in the history after a restart");
+        }
+        Some(self.job_event(job))
+    }
+
+    fn job_event(&mut self, job: JobView) -> AppEvent {
+        self.seq += 1;
+        AppEvent::Job { seq: self.seq, job }
+    }
+
+    fn compose(&self, now: Timestamp, today: TodayView) -> AppSnapshot {
+        let hold = self.choices.hold.at(now);
+        let held = hold.holds(now);
+        let runners: Vec<RunnerView> = self.seats.iter().map(|seat| seat.view(held)).collect();
+        let (state, state_text) = self.state(&runners, held);
+        AppSnapshot {
+            seq: self.seq,
+            version: self.frame.version.clone(),
+            machine: self.frame.machine.clone(),
+            state,
+            state_text,
+            last_answer_at: runners
+                .iter()
+                .filter_map(|runner| runner.last_answer_at.clone())
+                .max(),
+            paused_until: hold.text(),
+            runners,
+            capabilities: self
+                .capabilities
+                .iter()
+                .map(|found| capability(found, &self.choices))
+                .collect(),
+            active: self.live.iter().map(|live| live.job.clone()).collect(),
+            today,
+            keyring: self.frame.keyring,
+            tray_host: self.frame.tray_host,
+        }
+    }
+
+    /// The whole: what needs the person comes first, then what they asked for, then what is going on.
+    fn state(&self, runners: &[RunnerView], held: bool) -> (AppState, String) {
+        if let Some(trouble) = &self.trouble {
+            return (AppState::Attention, trouble.message.clone());
+        }
+        if runners.is_empty() {
+            return (AppState::Unpaired, String::new());
+        }
+        let first = |state| runners.iter().find(|runner| runner.state == state);
+        if let Some(runner) = first(AppState::Attention) {
+            return (AppState::Attention, runner.state_text.clone());
+        }
+        if held {
+            return (AppState::Paused, String::new());
+        }
+        let by_weight = [AppState::Running, AppState::Idle, AppState::Offline];
+        by_weight
+            .into_iter()
+            .find_map(first)
+            .map_or((AppState::Starting, String::new()), |runner| {
+                (runner.state, runner.state_text.clone())
+            })
+    }
+}
+
+/// How a job ended, from both sides.
+pub(super) struct End<'a> {
+    /// The runner's word; `None` when it was missed.
+    pub(super) summary: Option<&'a JobSummary>,
+    /// The executor's word; `None` when it never came to anything.
+    pub(super) ending: Option<Ending>,
+}
+
+impl End<'_> {
+    fn outcome(&self) -> JobOutcome {
+        match self.summary.map(|summary| summary.outcome) {
+            Some(Outcome::Cancelled) => return JobOutcome::Cancelled,
+            Some(Outcome::LeaseLost) => return JobOutcome::HandedBack,
+            _ => {}
+        }
+        let told = self.summary.and_then(|summary| summary.failure.as_ref());
+        let failure = self
+            .ending
+            .as_ref()
+            .and_then(|ending| ending.failure.as_ref())
+            .or(told);
+        if failure.is_some_and(is_cancel) {
+            return JobOutcome::Cancelled;
+        }
+        let judged = self.ending.as_ref().map(|ending| ending.judged.verdict);
+        match judged.or_else(|| failure.map(|failure| judge_failure(failure).verdict)) {
+            Some(Verdict::Pass) => JobOutcome::Passed,
+            Some(Verdict::Fail) => JobOutcome::Failed,
+            Some(Verdict::Timeout) => JobOutcome::TimedOut,
+            Some(Verdict::Unmeasured) => JobOutcome::Unmeasured,
+            Some(Verdict::Infra) => JobOutcome::Infra,
+            None => JobOutcome::HandedBack,
+        }
+    }
+
+    fn failure(&self) -> Option<Failure> {
+        let told = self.summary.and_then(|summary| summary.failure.as_ref());
+        let failure = self
+            .ending
+            .as_ref()
+            .and_then(|ending| ending.failure.as_ref())
+            .or(told);
+        if let Some(failure) = failure {
+            return Some(Failure {
+                code: failure.code.clone(),
+                message: failure.message.clone(),
+                fix: None,
+            });
+        }
+        let judged = &self.ending.as_ref()?.judged;
+        judged.reason.as_ref().map(|reason| Failure {
+            code: judged.verdict.as_str().to_owned(),
+            message: reason.clone(),
+            fix: None,
+        })
+    }
+}
+
+impl Seat {
+    fn view(&self, held: bool) -> RunnerView {
+        let (state, state_text) = self.state(held);
+        let (last_answer_at, active) = match &self.runner {
+            SeatState::Started(runner) => (runner.last_answer.map(|at| at.to_string()), runner.active.len()),
+            SeatState::Waiting | SeatState::Stuck(_) => (None, 0),
+        };
+        RunnerView {
+            id: self.registration.runner_id.to_string(),
+            label: self.registration.label.clone(),
+            hub: self.registration.hub_url.clone(),
+            target: format!("self:{}", self.registration.runner_id),
+            state,
+            state_text,
+            last_answer_at,
+            active,
+            slots: self.slots,
+            embedded: self.embedded,
+        }
+    }
+
+    fn state(&self, held: bool) -> (AppState, String) {
+        let runner = match &self.runner {
+            SeatState::Waiting => return (AppState::Starting, String::new()),
+            SeatState::Stuck(failure) => return (AppState::Attention, failure.message.clone()),
+            SeatState::Started(runner) => runner,
+        };
+        match &runner.state {
+            RunnerState::Revoked { .. } => (AppState::Attention, "access revoked; pair again".to_owned()),
+            RunnerState::UpdateRequired { .. } => {
+                (AppState::Attention, "the hub needs a newer runner".to_owned())
+            }
+            // A held runner asks nothing, so it can't know that the hub is away.
+            _ if held => (AppState::Paused, String::new()),
+            RunnerState::Connecting | RunnerState::Draining | RunnerState::Stopped => {
+                (AppState::Starting, String::new())
+            }
+            RunnerState::Idle => (AppState::Idle, String::new()),
+            RunnerState::Running => (AppState::Running, String::new()),
+            RunnerState::Offline { detail, .. } => (AppState::Offline, detail.clone()),
+        }
+    }
+}
+
+fn capability(found: &CapabilityStatus, choices: &Choices) -> CapabilityView {
+    let state = match found.offer {
+        Offer::Offered => CapabilityState::Found,
+        Offer::SwitchedOff => CapabilityState::OffByYou,
+        Offer::Absent => CapabilityState::NotFound,
+        Offer::NotInThisBuild | Offer::HeldBack => CapabilityState::NotOffered,
+    };
+    CapabilityView {
+        name: found.capability.as_str().to_owned(),
+        on: !choices.switched_off.contains(&found.capability),
+        state,
+        reason: found.reason.clone(),
+        fix: fix(found.capability, found.offer).map(str::to_owned),
+    }
+}
+
+fn fix(capability: Capability, offer: Offer) -> Option<&'static str> {
+    match (offer, capability) {
+        (Offer::Absent, Capability::Git) => Some("install git; it is found by itself then"),
+        (Offer::Absent, Capability::Docker | Capability::Browser) => {
+            Some("start Docker or Podman; it is found by itself then")
+        }
+        (Offer::Absent, Capability::CodexLogin) => Some("sign in with the codex CLI on this machine"),
+        (Offer::Absent, Capability::ClaudeLogin) => Some("sign in with the claude CLI on this machine"),
+        (Offer::HeldBack, _) => Some("free some disk space"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

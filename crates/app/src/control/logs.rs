@@ -1,0 +1,234 @@
+//! The logs of the latest jobs, each in a bounded ring, and readers that follow one.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+use super::view::{LogBatch, LogLine};
+
+/// About 20 000 lines of an agent's output: more than anybody scrolls back, and twenty jobs of it fit any laptop.
+const MAX_BYTES: usize = 2 * 1024 * 1024;
+
+/// Beside its text a line costs its number, its time and the allocation.
+const LINE_OVERHEAD: usize = 64;
+
+/// Whoever looks at a log after a drain looks at the last jobs.
+const MAX_LOGS: usize = 20;
+
+/// What one batch may carry: a view shows a few hundred lines, and one message must not block a window.
+const MAX_BATCH: usize = 2000;
+
+/// Between two batches to one reader: faster isn't seen, and each costs the window a layout.
+const BATCH_EVERY: Duration = Duration::from_millis(100);
+
+/// Cheap to clone.
+#[derive(Clone, Default)]
+pub(super) struct LogBook {
+    logs: Arc<Mutex<VecDeque<Log>>>,
+}
+
+struct Log {
+    job: String,
+    lines: VecDeque<LogLine>,
+    bytes: usize,
+    /// The number of the next line.
+    next: u64,
+    ended: bool,
+    /// Tells the readers that there is more.
+    grown: watch::Sender<()>,
+}
+
+impl Log {
+    fn push(&mut self, text: &str) {
+        self.bytes += text.len() + LINE_OVERHEAD;
+        self.lines.push_back(LogLine {
+            seq: self.next,
+            at: Timestamp::now().to_string(),
+            text: text.to_owned(),
+        });
+        self.next += 1;
+        while self.bytes > MAX_BYTES
+            && let Some(gone) = self.lines.pop_front()
+        {
+            self.bytes -= gone.text.len() + LINE_OVERHEAD;
+        }
+    }
+
+    /// The lines from `from` on, at most one batch of them.
+    fn batch(&self, from: u64) -> LogBatch {
+        let lines: Vec<LogLine> = self
+            .lines
+            .iter()
+            .skip_while(|line| line.seq < from)
+            .take(MAX_BATCH)
+            .cloned()
+            .collect();
+        let first_seq = lines.first().map_or(self.next, |line| line.seq);
+        LogBatch {
+            gap: Some(first_seq.saturating_sub(from)).filter(|gap| *gap > 0),
+            first_seq,
+            lines,
+        }
+    }
+}
+
+impl LogBook {
+    /// Begins the log of a job; the oldest ended one makes room.
+    pub(super) fn begin(&self, job: &str) {
+        let mut logs = self.lock();
+        if logs.iter().any(|log| log.job == job) {
+            return;
+        }
+        while logs.len() >= MAX_LOGS
+            && let Some(oldest) = logs.iter().position(|log| log.ended)
+        {
+            logs.remove(oldest);
+        }
+        logs.push_back(Log {
+            job: job.to_owned(),
+            lines: VecDeque::new(),
+            bytes: 0,
+            next: 0,
+            ended: false,
+            grown: watch::Sender::new(()),
+        });
+    }
+
+    /// Appends a line. One of a job that never began is dropped.
+    pub(super) fn line(&self, job: &str, text: &str) {
+        self.change(job, |log| log.push(text));
+    }
+
+    /// Notes that `count` lines never arrived.
+    pub(super) fn missed(&self, job: &str, count: u64) {
+        self.change(job, |log| log.next += count);
+    }
+
+    /// Notes that nothing will follow.
+    pub(super) fn end(&self, job: &str) {
+        self.change(job, |log| log.ended = true);
+    }
+
+    /// Reads a log from its beginning and then as it grows; `None` when there is no log of that job.
+    pub(super) fn follow(&self, job: &str) -> Option<LogReader> {
+        let grown = self.lock().iter().find(|log| log.job == job)?.grown.subscribe();
+        Some(LogReader {
+            book: self.clone(),
+            job: job.to_owned(),
+            next: 0,
+            grown,
+            fresh: true,
+        })
+    }
+
+    fn change(&self, job: &str, change: impl FnOnce(&mut Log)) {
+        let mut logs = self.lock();
+        if let Some(log) = logs.iter_mut().rev().find(|log| log.job == job) {
+            change(log);
+            log.grown.send_replace(());
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Log>> {
+        self.logs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One reader of one log.
+pub struct LogReader {
+    book: LogBook,
+    job: String,
+    next: u64,
+    grown: watch::Receiver<()>,
+    fresh: bool,
+}
+
+impl LogReader {
+    /// Waits for lines and returns them, at most one batch per 100 ms; `None` once all is read and nothing will follow.
+    /// Cancel safe.
+    pub async fn next(&mut self) -> Option<LogBatch> {
+        if !self.fresh {
+            tokio::time::sleep(BATCH_EVERY).await;
+        }
+        loop {
+            self.grown.mark_unchanged();
+            let (batch, ended) = {
+                let logs = self.book.lock();
+                let log = logs.iter().find(|log| log.job == self.job)?;
+                (log.batch(self.next), log.ended)
+            };
+            if !batch.lines.is_empty() {
+                self.fresh = false;
+                self.next = batch.first_seq + batch.lines.len() as u64;
+                return Some(batch);
+            }
+            if ended || self.grown.changed().await.is_err() {
+                return None;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_reader_gets_every_line_once_and_then_the_end() {
+        let book = LogBook::default();
+        book.begin("j");
+        book.line("j", "one");
+        let mut reader = book.follow("j").unwrap();
+        let batch = reader.next().await.unwrap();
+        assert_eq!((batch.first_seq, batch.lines.len(), batch.gap), (0, 1, None));
+        book.line("j", "two");
+        book.line("j", "three");
+        book.end("j");
+        let batch = reader.next().await.unwrap();
+        let texts: Vec<&str> = batch.lines.iter().map(|line| line.text.as_str()).collect();
+        assert_eq!((batch.first_seq, texts), (1, vec!["two", "three"]));
+        assert_eq!(reader.next().await, None);
+        assert!(book.follow("nobody").is_none());
+    }
+
+    #[tokio::test]
+    async fn a_burst_beyond_the_ring_is_a_gap_and_the_newest_lines() {
+        let book = LogBook::default();
+        book.begin("j");
+        let long = "x".repeat(1000);
+        for _ in 0..5000 {
+            book.line("j", &long);
+        }
+        book.missed("j", 7);
+        book.line("j", "last");
+        book.end("j");
+        assert!(book.lock()[0].bytes <= MAX_BYTES);
+        let mut reader = book.follow("j").unwrap();
+        let mut seen = 0;
+        let mut gaps = 0;
+        let mut last = None;
+        while let Some(batch) = reader.next().await {
+            gaps += batch.gap.unwrap_or(0);
+            seen += batch.lines.len() as u64;
+            assert_eq!(batch.first_seq, batch.lines[0].seq);
+            last = batch.lines.into_iter().next_back();
+        }
+        let last = last.unwrap();
+        assert_eq!((last.text.as_str(), last.seq), ("last", 5007));
+        assert_eq!(seen + gaps, 5008, "each line is seen or counted");
+    }
+
+    #[test]
+    fn only_the_latest_logs_are_kept() {
+        let book = LogBook::default();
+        for n in 0..100 {
+            book.begin(&n.to_string());
+            book.end(&n.to_string());
+        }
+        assert_eq!(book.lock().len(), MAX_LOGS);
+        assert!(book.follow("99").is_some() && book.follow("0").is_none());
+    }
+}

@@ -1,0 +1,277 @@
+//! A window's actions on the real thing: the embedded hub, a runner and a real case, in a profile of the test's own.
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use everdict_app::control::{
+    AppEvent, AppSnapshot, AppState, CapabilityState, Control, ControlOptions, JobOutcome, Leave,
+    ScoreStatus, TokenPlace,
+};
+use everdict_app::{ContainerOptions, EnvSecrets, Paths, Registrations, Settings};
+use everdict_exec::HostEnv;
+
+/// A case takes two seconds alone; two busy cores may need ten times that.
+const DEADLINE: Duration = Duration::from_secs(40);
+
+/// An engine that can't be there, so that no test talks to the machine's own; a port of the test's own.
+const SETTINGS: &str =
+    "[hub]\nlisten = \"127.0.0.1:0\"\n[topology]\nendpoint = \"unix:///nonexistent/docker.sock\"\n";
+
+fn start(home: &Path, settings: &str) -> Control {
+    let paths = Paths::under(home);
+    let settings = Settings::parse("settings.toml", settings).unwrap();
+    let mut containers = ContainerOptions::new(&paths, &settings, "test");
+    containers.watchdog = None;
+    // No session bus: a test must not reach the keyring of whoever runs it.
+    let path = HostEnv::capture().get("PATH").unwrap_or_default().to_owned();
+    let env = Arc::new(HostEnv::from_pairs([("PATH", path.as_str())]));
+    Control::start(ControlOptions {
+        containers,
+        secrets: EnvSecrets::from_env(&env),
+        env,
+        paths,
+        settings,
+        version: "0.0.0-test".to_owned(),
+        tray_host: true,
+    })
+    .unwrap()
+}
+
+async fn until(control: &Control, what: &str, mut holds: impl FnMut(&AppSnapshot) -> bool) -> AppSnapshot {
+    let mut watch = control.watch();
+    let end = Instant::now() + DEADLINE;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        match tokio::time::timeout(left, watch.next()).await {
+            Ok(Some(AppEvent::Snapshot { snapshot, .. })) if holds(&snapshot) => return *snapshot,
+            Ok(Some(_)) => {}
+            Ok(None) | Err(_) => panic!("timed out waiting for {what}: {:#?}", control.snapshot()),
+        }
+    }
+}
+
+async fn paired(control: &Control) -> AppSnapshot {
+    control
+        .pair_this_computer("bench", TokenPlace::File)
+        .await
+        .unwrap();
+    until(control, "idle", |seen| seen.state == AppState::Idle).await
+}
+
+async fn sample(control: &Control) -> String {
+    control.submit_sample().await.unwrap();
+    let seen = until(control, "a job", |seen| !seen.active.is_empty()).await;
+    seen.active[0].id.clone()
+}
+
+fn files_with(dir: &Path, needle: &[u8]) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(files_with(&path, needle));
+        } else if std::fs::read(&path)
+            .unwrap_or_default()
+            .windows(needle.len())
+            .any(|part| part == needle)
+        {
+            found.push(path.display().to_string());
+        }
+    }
+    found
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_click_pairs_runs_the_sample_and_unpairs_without_a_trace() {
+    let home = tempfile::tempdir().unwrap();
+    let control = start(home.path(), SETTINGS);
+    assert_eq!(control.snapshot().state, AppState::Unpaired);
+    let seen = paired(&control).await;
+    let runner = &seen.runners[0];
+    assert!(runner.embedded && runner.last_answer_at.is_some(), "{runner:?}");
+    let again = control
+        .pair_this_computer("bench", TokenPlace::File)
+        .await
+        .unwrap_err();
+    assert_eq!(again.code(), "already_paired");
+
+    let job = sample(&control).await;
+    let mut log = control.follow_log(&job).unwrap();
+    let mut lines = Vec::new();
+    while let Some(batch) = log.next().await {
+        assert_eq!((batch.gap, batch.first_seq), (None, lines.len() as u64));
+        lines.extend(batch.lines.into_iter().map(|line| line.text));
+    }
+    assert!(
+        lines.iter().any(|line| line.contains("the answer is 42")),
+        "{lines:?}"
+    );
+    let seen = until(&control, "the end", |seen| {
+        seen.active.is_empty() && seen.state == AppState::Idle
+    })
+    .await;
+    assert_eq!(seen.today.passed, 1);
+    let detail = control.job_result(&job).unwrap();
+    assert_eq!(detail.job.outcome, Some(JobOutcome::Passed));
+    assert!(
+        detail
+            .scores
+            .iter()
+            .any(|score| score.status == ScoreStatus::Measured && score.pass == Some(true))
+    );
+    assert!(detail.trace.unwrap().events > 0 && detail.raw.is_some());
+    assert_eq!(control.jobs(10)[0].id, job);
+
+    control.unpair(&seen.runners[0].id).await.unwrap();
+    assert_eq!(control.snapshot().state, AppState::Unpaired);
+    assert_eq!(files_with(home.path(), b"rnr_"), Vec::<String>::new());
+    assert_eq!(files_with(home.path(), b"ak_"), Vec::<String>::new());
+    let gone = control.submit_sample().await.unwrap_err();
+    assert_eq!(gone.code(), "no_own_hub");
+    control.leave(Leave::Now).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_paused_machine_takes_nothing_also_after_a_restart() {
+    let home = tempfile::tempdir().unwrap();
+    let control = start(home.path(), SETTINGS);
+    paired(&control).await;
+    control.pause(None).await.unwrap();
+    control.set_capability("git", false).await.unwrap();
+    assert_eq!(control.snapshot().state, AppState::Paused);
+    control.submit_sample().await.unwrap();
+    control.leave(Leave::AfterJobs).await;
+    drop(control);
+
+    let control = start(home.path(), SETTINGS);
+    let seen = control.snapshot();
+    assert_eq!(
+        (seen.state, seen.paused_until.as_deref()),
+        (AppState::Paused, Some("resume"))
+    );
+    let git = seen
+        .capabilities
+        .iter()
+        .find(|found| found.name == "git")
+        .unwrap();
+    assert_eq!((git.on, git.state), (false, CapabilityState::OffByYou));
+    control.resume().await.unwrap();
+    until(&control, "the waiting case to pass", |seen| {
+        seen.today.passed == 1
+    })
+    .await;
+    let none = control.set_capability("teleport", true).await.unwrap_err();
+    assert_eq!(none.code(), "capability_unknown");
+    control.leave(Leave::AfterJobs).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pause_that_is_over_ends_by_itself() {
+    let home = tempfile::tempdir().unwrap();
+    let control = start(home.path(), SETTINGS);
+    paired(&control).await;
+    control.pause(Some(1)).await.unwrap();
+    assert_eq!(control.snapshot().state, AppState::Paused);
+    control.submit_sample().await.unwrap();
+    until(&control, "the waiting case to pass", |seen| {
+        seen.today.passed == 1
+    })
+    .await;
+    control.leave(Leave::Now).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_running_job_can_be_stopped_and_counts_as_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let control = start(home.path(), SETTINGS);
+    paired(&control).await;
+    let job = sample(&control).await;
+    let mut log = control.follow_log(&job).unwrap();
+    assert!(log.next().await.is_some(), "it runs");
+    control.stop_job(&job).unwrap();
+    let seen = until(&control, "the end", |seen| seen.active.is_empty()).await;
+    assert_eq!(
+        control.job_result(&job).unwrap().job.outcome,
+        Some(JobOutcome::Cancelled)
+    );
+    assert_eq!(
+        (seen.today.passed, seen.today.failed, seen.today.infra),
+        (0, 0, 0)
+    );
+    assert!(control.stop_job(&job).is_err() && control.job_result("nobody").is_err());
+    control.leave(Leave::Now).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_place_for_the_token_nothing_is_left_behind() {
+    let home = tempfile::tempdir().unwrap();
+    let control = start(home.path(), SETTINGS);
+    // A file where the folder of tokens should be: the store says yes, the write fails, at the last step of the pairing.
+    std::fs::write(home.path().join("state/secrets"), "in the way").unwrap();
+    let problem = control
+        .pair_this_computer("bench", TokenPlace::File)
+        .await
+        .unwrap_err();
+    assert!(problem.next_step().is_some(), "{}", problem.chain());
+    let paths = Paths::under(home.path());
+    assert_eq!(Registrations::at(paths.registrations_file()).list().unwrap(), []);
+    assert!(!paths.hub_dir().exists(), "the hub's new database went with it");
+    assert_eq!(control.snapshot().state, AppState::Unpaired);
+    std::fs::remove_file(home.path().join("state/secrets")).unwrap();
+    paired(&control).await;
+    control.leave(Leave::Now).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bad_pairings_say_what_to_do_and_store_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let control = start(home.path(), SETTINGS);
+    let place = TokenPlace::File;
+    let dead = "http://127.0.0.1:9";
+    for (hub, text, label, code) in [
+        (dead, "<script>alert(1)</script>", "bench", "pairing_text"),
+        (dead, "rnr_abc", "\u{1b}[31m", "input"),
+        ("", "rnr_abc", "bench", "no_hub"),
+        (dead, "rnr_abc", "bench", "hub_unreachable"),
+        ("ftp://h", "rnr_abc", "bench", "input"),
+        (
+            "http://a.example",
+            "everdict://pair?hub=http://b.example&token=rnr_abc",
+            "bench",
+            "two_hubs",
+        ),
+    ] {
+        let problem = control
+            .pair_with_token(hub, text, label, place)
+            .await
+            .unwrap_err();
+        assert_eq!(problem.code(), code, "{text}: {}", problem.chain());
+        assert!(problem.next_step().is_some(), "{text}");
+    }
+    let problem = control
+        .pair_with_api_key(dead, "ak_abc".into(), "bench", place)
+        .await
+        .unwrap_err();
+    assert_eq!(problem.code(), "hub_unreachable");
+    assert_eq!(control.snapshot().state, AppState::Unpaired);
+    assert_eq!(files_with(home.path(), b"_abc"), Vec::<String>::new());
+    control.leave(Leave::Now).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_runner_without_its_token_needs_the_person_and_can_still_be_unpaired() {
+    let home = tempfile::tempdir().unwrap();
+    let control = start(home.path(), SETTINGS);
+    let seen = paired(&control).await;
+    control.leave(Leave::Now).await;
+    drop(control);
+    std::fs::remove_dir_all(home.path().join("state/secrets")).unwrap();
+    let control = start(home.path(), SETTINGS);
+    let stuck = until(&control, "the problem", |seen| seen.state == AppState::Attention).await;
+    assert!(!stuck.state_text.is_empty());
+    control.unpair(&seen.runners[0].id).await.unwrap();
+    assert_eq!(control.snapshot().state, AppState::Unpaired);
+    control.leave(Leave::Now).await;
+}

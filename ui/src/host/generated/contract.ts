@@ -1,0 +1,407 @@
+// Made from crates/app/src/control/view.rs by its test; EVERDICT_BLESS=1 writes it anew.
+
+export type AppSnapshot = { 
+/**
+ * The number of the last event that is contained here.
+ */
+seq: number, 
+/**
+ * The app's own version.
+ */
+version: string, 
+/**
+ * Where this is.
+ */
+machine: MachineView, 
+/**
+ * The whole in one word.
+ */
+state: AppState, 
+/**
+ * What stands behind the word, in a sentence without its full stop; empty where the word says it all.
+ */
+stateText: string, 
+/**
+ * When a hub last answered one of the runners.
+ */
+lastAnswerAt: string | null, 
+/**
+ * A time, or `resume` while paused until somebody resumes; `null` when not paused.
+ */
+pausedUntil: string | null, 
+/**
+ * The paired runners, in the order of pairing.
+ */
+runners: Array<RunnerView>, 
+/**
+ * What may run here.
+ */
+capabilities: Array<CapabilityView>, 
+/**
+ * The jobs that run now, oldest first.
+ */
+active: Array<JobView>, 
+/**
+ * What ended since midnight.
+ */
+today: TodayView, 
+/**
+ * Whether tokens can be kept in the system's keyring.
+ */
+keyring: KeyringState, 
+/**
+ * Whether something on this desktop shows tray icons.
+ */
+trayHost: boolean, };
+
+export type MachineView = { 
+/**
+ * Host name.
+ */
+name: string, 
+/**
+ * Operating system with its version, where it announces one.
+ */
+system: string, 
+/**
+ * Processor architecture.
+ */
+arch: string, 
+/**
+ * Logical CPUs that this process may use.
+ */
+cpus: number, };
+
+export type AppState = "unpaired" | "idle" | "running" | "paused" | "offline" | "attention" | "starting";
+
+export type RunnerView = { 
+/**
+ * The id that the hub gave.
+ */
+id: string, 
+/**
+ * What people call it.
+ */
+label: string, 
+/**
+ * The hub's address.
+ */
+hub: string, 
+/**
+ * What a run targets to land here.
+ */
+target: string, 
+/**
+ * What it does.
+ */
+state: AppState, 
+/**
+ * As in [`AppSnapshot`].
+ */
+stateText: string, 
+/**
+ * When its hub last answered.
+ */
+lastAnswerAt: string | null, 
+/**
+ * Jobs that run now.
+ */
+active: number, 
+/**
+ * Jobs that it runs at the same time.
+ */
+slots: number, 
+/**
+ * Whether its hub is the one in this process.
+ */
+embedded: boolean, };
+
+export type CapabilityView = { 
+/**
+ * Its name in the protocol.
+ */
+name: string, 
+/**
+ * Whether the person lets it be offered.
+ */
+on: boolean, 
+/**
+ * Whether it is.
+ */
+state: CapabilityState, 
+/**
+ * What the probe saw, in one line.
+ */
+reason: string, 
+/**
+ * What would make it available.
+ */
+fix: string | null, };
+
+export type CapabilityState = "found" | "off-by-you" | "not-found" | "not-offered";
+
+export type JobView = { 
+/**
+ * The lease's job.
+ */
+id: string, 
+/**
+ * The case.
+ */
+caseId: string, 
+/**
+ * `id@version`.
+ */
+harness: string, 
+/**
+ * In whose workspace, in the hub's words.
+ */
+workspace: string, 
+/**
+ * When it was leased.
+ */
+startedAt: string, 
+/**
+ * When its report was settled; `null` while it runs.
+ */
+endedAt: string | null, 
+/**
+ * What it came to; `null` while it runs.
+ */
+outcome: JobOutcome | null, 
+/**
+ * The label of the runner.
+ */
+runner: string, 
+/**
+ * Model tokens in and out, where the trace tells.
+ */
+tokens: number | null, 
+/**
+ * What the models cost, where the trace tells.
+ */
+costUsd: number | null, };
+
+export type JobOutcome = "passed" | "failed" | "timed-out" | "unmeasured" | "infra" | "cancelled" | "handed-back";
+
+export type TodayView = { 
+/**
+ * Passed.
+ */
+passed: number, 
+/**
+ * Failed.
+ */
+failed: number, 
+/**
+ * Timed out.
+ */
+timedOut: number, 
+/**
+ * Infra.
+ */
+infra: number, 
+/**
+ * Unmeasured.
+ */
+unmeasured: number, 
+/**
+ * Seconds that jobs ran, all together.
+ */
+seconds: number, };
+
+export type KeyringState = "ok" | "unavailable" | "locked" | "denied";
+
+export type AppEvent = { "kind": "snapshot", 
+/**
+ * One more than that of the event before.
+ */
+seq: number, 
+/**
+ * The state with this change in it.
+ */
+snapshot: AppSnapshot, } | { "kind": "job", 
+/**
+ * One more than that of the event before.
+ */
+seq: number, 
+/**
+ * The job as it is now.
+ */
+job: JobView, };
+
+export type LogBatch = { 
+/**
+ * The number of the first line here, or of the next one where there is none.
+ */
+firstSeq: number, 
+/**
+ * The lines, in order.
+ */
+lines: Array<LogLine>, 
+/**
+ * How many lines before these are gone; absent when none.
+ */
+gap?: number, };
+
+export type LogLine = { 
+/**
+ * Grows by one per line of the job, lines that are gone included.
+ */
+seq: number, 
+/**
+ * When it was seen here.
+ */
+at: string, 
+/**
+ * The line without its end.
+ */
+text: string, };
+
+export type JobDetail = { 
+/**
+ * The job.
+ */
+job: JobView, 
+/**
+ * Why it came to its outcome, where that isn't plain from the scores.
+ */
+failure: Failure | null, 
+/**
+ * What the graders said.
+ */
+scores: Array<ScoreView>, 
+/**
+ * How the working tree changed, where there was one.
+ */
+changes: ChangesView | null, 
+/**
+ * What happened, where it is known.
+ */
+trace: TraceView | null, 
+/**
+ * The result as JSON for reading; only of the latest jobs, and only while the app runs.
+ */
+raw: string | null, };
+
+export type ScoreView = { 
+/**
+ * Which grader.
+ */
+grader: string, 
+/**
+ * Which metric.
+ */
+metric: string, 
+/**
+ * Whether there is a value.
+ */
+status: ScoreStatus, 
+/**
+ * The value, when there is one.
+ */
+value: number | null, 
+/**
+ * Passed, failed, or not a question of passing.
+ */
+pass: boolean | null, 
+/**
+ * A word for the value, where the grader gives one.
+ */
+label: string | null, 
+/**
+ * The grader's reason, or why there is no value.
+ */
+reason: string | null, };
+
+export type ScoreStatus = "measured" | "unmeasured" | "invalid";
+
+export type ChangesView = { 
+/**
+ * Files that changed.
+ */
+files: Array<string>, 
+/**
+ * A unified diff.
+ */
+diff: string, 
+/**
+ * Whether the diff is longer than what is kept.
+ */
+truncated: boolean, };
+
+export type TraceView = { 
+/**
+ * All events.
+ */
+events: number, 
+/**
+ * Calls of a model.
+ */
+llmCalls: number, 
+/**
+ * Tools asked for.
+ */
+toolCalls: number, 
+/**
+ * Errors.
+ */
+errors: number, 
+/**
+ * Tokens that models read, where the trace tells.
+ */
+inputTokens: number | null, 
+/**
+ * Tokens that models wrote, where the trace tells.
+ */
+outputTokens: number | null, 
+/**
+ * What the models cost, where the trace tells.
+ */
+costUsd: number | null, 
+/**
+ * The first events, in order.
+ */
+steps: Array<TraceStep>, 
+/**
+ * Events that are not among the steps.
+ */
+leftOut: number, };
+
+export type TraceStep = { 
+/**
+ * Milliseconds since the first event.
+ */
+at: number, 
+/**
+ * How long it took, in milliseconds.
+ */
+durationMs: number | null, 
+/**
+ * What it is.
+ */
+kind: StepKind, 
+/**
+ * Of which model, tool or part.
+ */
+name: string, 
+/**
+ * What it says, cut to a few lines.
+ */
+text: string | null, };
+
+export type StepKind = "llm" | "tool" | "message" | "error" | "other";
+
+export type Failure = { 
+/**
+ * The class, such as `input`, `refused` or `keyring_locked`.
+ */
+code: string, 
+/**
+ * What failed and why.
+ */
+message: string, 
+/**
+ * The next step.
+ */
+fix: string | null, };
