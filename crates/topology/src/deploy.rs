@@ -6,6 +6,7 @@
 mod body;
 mod golden;
 mod member;
+mod sequence;
 mod survey;
 mod teardown;
 
@@ -13,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use everdict_contracts::Fault;
-use futures_util::future::{join_all, try_join_all};
+use futures_util::future::try_join_all;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::{ContainerRow, Engine, EngineError, NetworkRequest};
@@ -185,39 +186,5 @@ impl Site<'_> {
         for debt in left {
             tracing::warn!(object = %debt.object, why = %debt.why, "something stale stays");
         }
-    }
-
-    /// Makes what isn't there: all stores at once, then the services wave by wave.
-    async fn make_missing(&self, mut done: BTreeMap<String, Up>) -> Result<Vec<Up>, Fault> {
-        let stores = self.plan.stores.iter().map(Member::Store).collect();
-        let services = |wave: &Vec<usize>| -> Vec<Member<'_>> {
-            wave.iter().filter_map(|index| self.plan.services.get(*index)).map(Member::Service).collect()
-        };
-        let waves = std::iter::once(stores).chain(self.plan.waves.iter().map(services));
-        for wave in waves {
-            let missing: Vec<Member<'_>> =
-                wave.into_iter().filter(|member| !done.contains_key(member.container())).collect();
-            for up in self.bring_up_all(&missing).await? {
-                done.insert(up.container.clone(), up);
-            }
-        }
-        Ok(done.into_values().collect())
-    }
-
-    /// Brings up members at once. The first that fails stops the others, and its fault is the one that is told.
-    async fn bring_up_all(&self, members: &[Member<'_>]) -> Result<Vec<Up>, Fault> {
-        let first = Mutex::new(None);
-        let runs = members.iter().map(|member| async {
-            let result = self.bring_up(*member).await;
-            if let Err(fault) = &result {
-                let mut first = first.lock().unwrap_or_else(PoisonError::into_inner);
-                first.get_or_insert_with(|| fault.clone());
-                self.cancel.cancel();
-            }
-            result
-        });
-        let results: Result<Vec<Up>, Fault> = join_all(runs).await.into_iter().collect();
-        let first = first.into_inner().unwrap_or_else(PoisonError::into_inner);
-        first.map_or(results, Err)
     }
 }

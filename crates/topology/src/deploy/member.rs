@@ -27,6 +27,14 @@ pub(crate) enum Member<'p> {
     Service(&'p ServicePlan),
 }
 
+/// A member whose container is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Made {
+    pub(super) id: String,
+    /// Whether it is a store on a prepared database.
+    pub(super) prepared: bool,
+}
+
 /// A member that is up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Up {
@@ -87,6 +95,19 @@ impl Member<'_> {
         }
     }
 
+    /// Whether it does no harm if its first moments come twice: a one-shot or a service that keeps files is for once.
+    pub(super) fn may_start_twice(&self) -> bool {
+        match self {
+            Self::Store(_) => false,
+            Self::Service(plan) => plan.port.is_some() && plan.mounts.is_empty(),
+        }
+    }
+
+    fn fault(&self, error: EngineError) -> Fault {
+        let fault = error.into_fault();
+        Fault::new(fault.code, format!("{} ({}): {}", self.what(), self.path(), fault.message))
+    }
+
     fn may_finish(&self) -> bool {
         match self {
             Self::Store(_) => false,
@@ -103,23 +124,26 @@ impl Member<'_> {
 }
 
 impl Site<'_> {
-    /// Creates and starts the member's container and waits until it is ready. A stale one of the same name goes first.
-    pub(crate) async fn bring_up(&self, member: Member<'_>) -> Result<Up, Fault> {
-        self.still_wanted()?;
-        let id = self.create(member).await?;
-        self.still_wanted()?;
-        self.start(&id).await.map_err(|error| {
-            let fault = error.into_fault();
-            Fault::new(fault.code, format!("{} ({}): {}", member.what(), member.path(), fault.message))
-        })?;
-        let view = self.engine.inspect_container(&id).await.map_err(EngineError::into_fault)?;
+    /// Starts the member's container.
+    pub(super) async fn launch(&self, member: Member<'_>, id: &str) -> Result<(), Fault> {
+        self.start(id).await.map_err(|error| member.fault(error))
+    }
+
+    /// Starts it anew, because it has begun too early.
+    pub(super) async fn relaunch(&self, member: Member<'_>, id: &str) -> Result<(), Fault> {
+        self.engine.restart_container(id).await.map_err(|error| member.fault(error))
+    }
+
+    /// Waits until a started container is ready.
+    pub(super) async fn await_ready(&self, member: Member<'_>, id: &str) -> Result<Up, Fault> {
+        let view = self.engine.inspect_container(id).await.map_err(EngineError::into_fault)?;
         // A container that has ended already has lost its port and its address, and the wait tells why.
         let probe = match (view.state, self.probe(member, &view)) {
             (RunState::Running, Some(probe)) => probe,
             (RunState::Running, None) => return Err(unpublished(member)),
             _ => Probe::Settled { needed: false },
         };
-        self.wait(member, &id, &probe).await?;
+        self.wait(member, id, &probe).await?;
         Ok(up(member, &view))
     }
 
@@ -164,28 +188,27 @@ impl Site<'_> {
         Ok(Some(up(member, &view)))
     }
 
-    async fn create(&self, member: Member<'_>) -> Result<String, Fault> {
+    /// Creates the member's container. A stale one of the same name goes first.
+    pub(super) async fn create(&self, member: Member<'_>) -> Result<Made, Fault> {
         let common = Common { network: &self.network, labels: &self.plan.labels };
         let mut body = member.body(&common);
-        if let Member::Store(plan) = member
-            && let Some(prepared) = self.prepared(plan).await
-        {
+        let prepared = match member {
+            Member::Store(plan) => self.prepared(plan).await,
+            Member::Service(_) => None,
+        };
+        if let Some(prepared) = &prepared {
             prepared.apply(&mut body);
         }
         let name = member.container();
-        let fault = |error: EngineError| {
-            let fault = error.into_fault();
-            Fault::new(fault.code, format!("{} ({}): {}", member.what(), member.path(), fault.message))
-        };
         let id = match self.engine.create_container(name, body.clone()).await {
             Err(error) if error.kind == EngineErrorKind::NameTaken => {
                 self.clear_name(name).await?;
-                self.engine.create_container(name, body).await.map_err(fault)?
+                self.engine.create_container(name, body).await.map_err(|error| member.fault(error))?
             }
-            other => other.map_err(fault)?,
+            other => other.map_err(|error| member.fault(error))?,
         };
         self.created(&id);
-        Ok(id)
+        Ok(Made { id, prepared: prepared.is_some() })
     }
 
     /// Removes the container that stands in the way of `name`, if it is provably this installation's.
