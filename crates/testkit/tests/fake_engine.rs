@@ -1,4 +1,5 @@
 //! What the fake daemon keeps of the real one's manners.
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 #![cfg(unix)]
 
 use std::time::Duration;

@@ -51,7 +51,8 @@ pub enum Probe {
     HttpOk { address: SocketAddr, path: String },
     /// `GET /` is answered with anything below 500; where no HTTP is spoken, an answer or an open ear is enough.
     Service { address: SocketAddr },
-    /// It has printed this text, wherever the pieces of its output are cut.
+    /// It prints this text, wherever the pieces of its output are cut, or has printed it in a line that has ended: half a
+    /// line from before the wait is in nobody's reach.
     Output { text: String },
     /// A command in the container exits with 0: where its network can't be reached from here.
     Exec { argv: Vec<String> },

@@ -41,18 +41,25 @@ pub(super) fn read(shared: &Arc<Shared>, key: &str, ask: &Ask) -> Result<Reply, 
     Ok(streamed("application/vnd.docker.raw-stream", both))
 }
 
-/// Streams what is written from now on, or all of it with `logs`, over a hijacked connection. Input is ignored.
+/// Streams what is written from now on over a hijacked connection, after the log as it is kept with `logs`: half a line
+/// from before is in neither. Input is ignored.
 pub(super) fn attach(shared: &Arc<Shared>, key: &str, ask: Ask) -> Result<Reply, Refusal> {
-    let (id, past) = shared.read(|state| {
+    let (id, seen, kept) = shared.read(|state| {
         let container = state.container(key)?;
-        Ok((container.id.clone(), container.log.len()))
+        let kept = if ask.flag("logs") {
+            lines(container)
+        } else {
+            Vec::new()
+        };
+        Ok((container.id.clone(), container.log.len(), kept))
     })?;
-    let seen = if ask.flag("logs") { 0 } else { past };
+    let wanted = Wanted::of(&ask);
+    let kept = wanted.select(&kept);
     let mut follower = Follower {
         shared: Arc::clone(shared),
         id,
         seen,
-        wanted: Wanted::of(&ask),
+        wanted,
         by_line: false,
     };
     let upgrade = ask
@@ -61,6 +68,9 @@ pub(super) fn attach(shared: &Arc<Shared>, key: &str, ask: Ask) -> Result<Reply,
     let stop = shared.stop.clone();
     let copy = async move {
         let mut stream = TokioIo::new(upgrade.await.map_err(std::io::Error::other)?);
+        for one in kept {
+            stream.write_all(&frame(one.stderr, &one.bytes)).await?;
+        }
         while let Some(bytes) = follower.next().await {
             stream.write_all(&bytes).await?;
         }

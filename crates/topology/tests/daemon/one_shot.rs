@@ -98,8 +98,9 @@ async fn a_one_shot_that_fails_fails_the_case_at_once_with_its_log() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_text_without_a_newline_is_heard_when_it_is_printed() {
     in_world("text_without_newline", |world| async move {
-        let code = "import sys, time; w = sys.stdout; w.write('getting rea'); w.flush(); time.sleep(0.3); \
-                    w.write('dy'); w.flush(); time.sleep(600)";
+        // What was written before the wait would only be seen with the end of its line.
+        let code = "import sys, time; w = sys.stdout; time.sleep(3); w.write('getting rea'); w.flush(); \
+                    time.sleep(0.3); w.write('dy'); w.flush(); time.sleep(600)";
         let image = image(&world, "printing", code).await;
         let body = ContainerCreateBody {
             image: Some(image.clone()),
