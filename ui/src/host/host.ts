@@ -1,38 +1,69 @@
-/** One pairing of this machine with a hub. */
-export interface Registration {
-  /** The name under which the hub lists the runner. */
-  label: string;
-  /** The hub's address. */
-  hub: string;
-  /** What a run targets to land on this runner, as `self:<id>`. */
-  runtime: string;
-}
+import type { AppEvent, AppSnapshot, Failure, JobDetail, JobView, LogBatch } from "./generated/contract";
 
-export type Runners =
-  | { state: "unpaired" }
-  | { state: "paired"; registrations: Registration[] }
-  | {
-      state: "unreadable";
-      reason: string;
-      /** What the person can do about it. */
-      nextStep?: string;
-    };
+export type Stop = () => void;
 
-export interface Overview {
-  version: string;
-  machine: {
-    host: string;
-    os: string;
-    arch: string;
-    /** Logical CPUs that this process may use. */
-    cpus: number;
-  };
-  /** Whether something on this desktop shows tray icons. */
-  trayHost: boolean;
-  runners: Runners;
-}
-
-/** Where the page gets its facts from. Each call reads them anew and rejects with a sentence to show. */
+/**
+ * The engine behind the page.
+ *
+ * Every call rejects with a `Failure`; callers turn other things into one with `asFailure`.
+ */
 export interface Host {
-  overview(): Promise<Overview>;
+  snapshot(): Promise<AppSnapshot>;
+  /** Reports every change until the returned function is called. */
+  watch(onEvent: (event: AppEvent) => void): Promise<Stop>;
+
+  /** Starts the hub inside this app, pairs with it and takes jobs. */
+  pairThisComputer(label: string): Promise<void>;
+  /** Pairs by a runner token, an attach command or a pairing link. */
+  pairWithToken(hubUrl: string, text: string, label: string): Promise<void>;
+  pairWithApiKey(hubUrl: string, apiKey: string, label: string): Promise<void>;
+  unpair(runnerId: string): Promise<void>;
+
+  /** Takes no new jobs for a time; `null` means until `resume`. */
+  pause(forSeconds: number | null): Promise<void>;
+  resume(): Promise<void>;
+  setCapability(name: string, on: boolean): Promise<void>;
+
+  /** Runs the sample case on the hub inside this app; answers with the run's id. */
+  submitSample(): Promise<string>;
+  /** Live jobs first, then ended ones, newest first. */
+  jobs(limit: number): Promise<JobView[]>;
+  /** Sends the lines so far, then new ones as they come, until the returned function is called. */
+  watchLog(jobId: string, onLines: (batch: LogBatch) => void): Promise<Stop>;
+  jobResult(jobId: string): Promise<JobDetail>;
+  stopJob(jobId: string): Promise<void>;
+
+  /** Keeps a text as a file of the person's choice; absent where the host can't. */
+  saveText?: (name: string, text: string) => void;
+}
+
+function isFailure(value: unknown): value is Failure {
+  return typeof value === "object" && value !== null && "code" in value && "message" in value;
+}
+
+/** Makes a failure of whatever was thrown; one without a code of its own is `UNKNOWN`. */
+export function asFailure(thrown: unknown): Failure {
+  if (isFailure(thrown)) return { code: String(thrown.code), message: String(thrown.message), fix: thrown.fix ?? null };
+  const message = thrown instanceof Error ? thrown.message : String(thrown);
+  return { code: "UNKNOWN", message, fix: null };
+}
+
+/** Holds a subscription that is still being opened; the returned function ends it, also before it is open. */
+export function hold(opening: Promise<Stop>, onFailure: (failure: Failure) => void): Stop {
+  let ended = false;
+  let stop: Stop | null = null;
+  opening.then(
+    (opened) => {
+      if (ended) opened();
+      else stop = opened;
+    },
+    (thrown) => {
+      if (!ended) onFailure(asFailure(thrown));
+    },
+  );
+  return () => {
+    ended = true;
+    stop?.();
+    stop = null;
+  };
 }

@@ -1,7 +1,41 @@
-import { invoke } from "@tauri-apps/api/core";
-import type { Host, Overview } from "./host";
+import { Channel, invoke } from "@tauri-apps/api/core";
+import type { AppEvent, AppSnapshot, JobDetail, JobView, LogBatch } from "./generated/contract";
+import type { Host, Stop } from "./host";
+
+/** Opens a channel for `command`; the subscription ends at both sides when the returned function is called. */
+async function subscribe<T>(
+  command: string,
+  place: string,
+  args: Record<string, unknown>,
+  onMessage: (message: T) => void,
+): Promise<Stop> {
+  let open = true;
+  const channel = new Channel<T>((message) => {
+    if (open) onMessage(message);
+  });
+  const id = await invoke<number>(command, { ...args, [place]: channel });
+  return () => {
+    if (!open) return;
+    open = false;
+    // The window may be closing; the engine drops the subscriptions of a closed window itself.
+    invoke("unwatch", { id }).catch(() => {});
+  };
+}
 
 /** Asks the desktop app that owns this web view. */
 export const tauriHost: Host = {
-  overview: () => invoke<Overview>("get_overview"),
+  snapshot: () => invoke<AppSnapshot>("snapshot"),
+  watch: (onEvent) => subscribe<AppEvent>("watch", "onEvent", {}, onEvent),
+  pairThisComputer: (label) => invoke("pair_this_computer", { label }),
+  pairWithToken: (hubUrl, text, label) => invoke("pair_with_token", { hubUrl, text, label }),
+  pairWithApiKey: (hubUrl, apiKey, label) => invoke("pair_with_api_key", { hubUrl, apiKey, label }),
+  unpair: (runnerId) => invoke("unpair", { runnerId }),
+  pause: (forSeconds) => invoke("pause", { forSeconds }),
+  resume: () => invoke("resume"),
+  setCapability: (name, on) => invoke("set_capability", { name, on }),
+  submitSample: () => invoke<string>("submit_sample"),
+  jobs: (limit) => invoke<JobView[]>("jobs", { limit }),
+  watchLog: (jobId, onLines) => subscribe<LogBatch>("watch_log", "onLines", { jobId }, onLines),
+  jobResult: (jobId) => invoke<JobDetail>("job_result", { jobId }),
+  stopJob: (jobId) => invoke("stop_job", { jobId }),
 };

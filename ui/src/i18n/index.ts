@@ -1,5 +1,6 @@
 import { getContext, setContext } from "svelte";
 import en from "./en.json";
+import { type Format, formatter } from "./format";
 import ko from "./ko.json";
 
 export type MessageKey = keyof typeof en;
@@ -19,18 +20,23 @@ export function localeFor(preferred: readonly string[]): Locale {
 }
 
 /** Fills `{name}` places from `values`; a place without a value stays visible as written. */
-export function translator(locale: Locale): Translate {
-  const catalogue: Catalogue = catalogues[locale];
+export function translator(locale: Locale, catalogue: Catalogue = catalogues[locale]): Translate {
   return (key, values = {}) =>
     catalogue[key].replace(/\{(\w+)\}/g, (place, name: string) => String(values[name] ?? place));
 }
 
-const CONTEXT = Symbol("translate");
+const CONTEXT = Symbol("language");
 
-export function provideTranslate(translate: Translate): void {
-  setContext(CONTEXT, translate);
+interface Speech {
+  t: Translate;
+  f: Format;
 }
 
-export function useTranslate(): Translate {
-  return getContext<Translate>(CONTEXT);
+export function provideSpeech(locale: Locale, translate: Translate): Speech {
+  return setContext<Speech>(CONTEXT, { t: translate, f: formatter(locale, translate) });
+}
+
+/** The words (`t`) and the forms of numbers and times (`f`) of the window's language. */
+export function useSpeech(): Speech {
+  return getContext<Speech>(CONTEXT);
 }

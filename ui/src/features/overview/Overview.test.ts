@@ -1,150 +1,185 @@
-import { cleanup, fireEvent, render, screen, within } from "@testing-library/svelte";
+import { cleanup, fireEvent, screen, within } from "@testing-library/svelte";
 import { tick } from "svelte";
-import { afterEach, describe, expect, it, vi } from "vitest";
-import App from "../../App.svelte";
-import type { Host, Overview } from "../../host/host";
-import sample from "../../host/overview.sample.json";
-import { type Locale, translator } from "../../i18n";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import {
+  ago,
+  DONE,
+  EMPTY_SNAPSHOT,
+  expectAccessible,
+  JOB,
+  NOW,
+  paired,
+  RUNNER,
+  show,
+  withoutLayout,
+} from "../../test/show";
 
-// The desktop app's own tests produce exactly this sample, so the two sides can't drift apart unseen.
-const paired = sample as Overview;
-const unpaired: Overview = { ...paired, runners: { state: "unpaired" } };
-
-/** A host that gives these answers one after the other; an Error is a refusal, and the last answer stays. */
-function scripted(...answers: (Overview | Error)[]): Host {
-  let calls = 0;
-  return {
-    async overview() {
-      const answer = answers[Math.min(calls++, answers.length - 1)];
-      if (answer === undefined || answer instanceof Error) throw answer;
-      return answer;
-    },
-  };
-}
-
-function show(host: Host, locale: Locale = "en") {
-  return render(App, { props: { host, translate: translator(locale) } });
-}
-
-function clipboard(writeText: (text: string) => Promise<void>) {
-  const spy = vi.fn(writeText);
-  vi.spyOn(navigator, "clipboard", "get").mockReturnValue({ writeText: spy } as unknown as Clipboard);
-  return spy;
-}
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ["Date"], now: NOW });
+  withoutLayout();
+});
 
 afterEach(() => {
   cleanup();
-  vi.restoreAllMocks();
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+  localStorage.clear();
 });
 
+const card = (name: string) => screen.findByRole("region", { name });
+
 describe("the overview", () => {
-  it("shows what the host says about this machine", async () => {
-    show(scripted(unpaired));
-    const machine = within(await screen.findByRole("region", { name: "This machine" }));
-    for (const fact of ["workbench", "Debian GNU/Linux 12 (bookworm)", "x86_64", "8", "0.1.0"]) {
-      expect(machine.getByText(fact)).toBeTruthy();
-    }
+  it("says the state with the age of the last answer", async () => {
+    show({ snapshot: paired() });
+    await card("Now");
+    expect(screen.getAllByText("Idle").length).toBeGreaterThan(0);
+    expect(screen.getAllByText("12 s ago").length).toBeGreaterThan(0);
   });
 
-  it("tells an unpaired machine how to pair", async () => {
-    show(scripted(unpaired));
-    const runners = within(await screen.findByRole("region", { name: "Runners" }));
-    expect(runners.getByText("No runner is paired on this machine")).toBeTruthy();
-    expect(runners.getByText("everdict-runner pair --hub <address> --api-key-stdin")).toBeTruthy();
-    expect(screen.getByText("Not paired")).toBeTruthy();
+  it("names the hub that can't be reached, and why", async () => {
+    const runner = {
+      ...RUNNER,
+      embedded: false,
+      hub: "https://team.example",
+      state: "offline" as const,
+      stateText: "name not found",
+    };
+    show({ snapshot: paired({ state: "offline", runners: [runner] }) });
+    expect(await screen.findByText("Can't reach team.example")).toBeTruthy();
+    expect(screen.getByText("Name not found.")).toBeTruthy();
   });
 
-  it("lists the pairings and claims nothing about whether they work", async () => {
-    show(scripted(paired));
-    const list = within(await screen.findByRole("list", { name: "Runners paired on this machine" }));
-    expect(list.getByText("http://127.0.0.1:8787")).toBeTruthy();
-    expect(list.getByText("self:r-1")).toBeTruthy();
-    expect(screen.getByText("Paired: 1")).toBeTruthy();
-    expect(screen.getByText(/can't tell whether one is working now/)).toBeTruthy();
+  it("shows why a capability is off, the way out, and turns it", async () => {
+    const { host } = show({ snapshot: paired() });
+    const list = within(await card("What may run here"));
+    expect(list.getByText("Docker isn't answering at /var/run/docker.sock.", { exact: false })).toBeTruthy();
+    expect(list.getByText("Start Docker, then it turns on by itself.")).toBeTruthy();
+    const browser = list.getByRole("switch", { name: "Allow Browser" });
+    expect(browser.getAttribute("aria-checked")).toBe("false");
+    await fireEvent.click(browser);
+    expect(host.calls).toContainEqual(["setCapability", "browser", true]);
+    await vi.waitFor(() => expect(browser.getAttribute("aria-checked")).toBe("true"));
   });
 
-  it("tells pairings that can't be read from none at all", async () => {
-    const reason = "runners.json:3: expected a value";
-    const nextStep = "move the file away and pair again";
-    show(scripted({ ...paired, runners: { state: "unreadable", reason, nextStep } }));
+  it("shows the running job with its last line, and stops it when asked twice", async () => {
+    const { host } = show({ snapshot: paired({ state: "running", active: [JOB] }), jobs: [JOB] });
+    const now = within(await card("Now"));
+    expect(now.getByText("2 m 10 s")).toBeTruthy();
+    await vi.waitFor(() => expect(host.watchers).toBe(2));
+    host.log("j-1", ["first", "\u001b[32msecond\u001b[0m"]);
+    expect(await now.findByText("second")).toBeTruthy();
+    await fireEvent.click(now.getByRole("button", { name: "Stop" }));
+    expect(host.calls).toEqual([]);
+    await fireEvent.click(screen.getByRole("button", { name: "Stop job" }));
+    expect(host.calls).toEqual([["stopJob", "j-1"]]);
+    expect(await screen.findByText("Nothing is running")).toBeTruthy();
+  });
+
+  it("unpairs after a question that names the hub", async () => {
+    const { host } = show({ snapshot: paired() });
+    await fireEvent.click(await screen.findByRole("button", { name: "Unpair" }));
+    const dialog = within(await screen.findByRole("dialog", { name: "Unpair workbench?" }));
+    await fireEvent.click(dialog.getByRole("button", { name: "Unpair" }));
+    expect(host.calls).toEqual([["unpair", "r-1"]]);
+    expect(await screen.findByRole("heading", { name: "Set up this machine" })).toBeTruthy();
+  });
+
+  it("pauses from the menu by keyboard, and resumes", async () => {
+    const { host } = show({ snapshot: paired({ runners: [RUNNER, { ...RUNNER, id: "r-2", label: "other" }] }) });
+    const opener = await screen.findByRole("button", { name: "Pause" });
+    opener.focus();
+    await fireEvent.keyDown(opener, { key: "ArrowDown" });
+    const first = await screen.findByRole("menuitem", { name: "For 1 hour" });
+    await vi.waitFor(() => expect(document.activeElement).toBe(first));
+    await fireEvent.keyDown(first, { key: "End" });
+    expect(document.activeElement?.textContent).toBe("Until I resume");
+    await fireEvent.keyDown(first, { key: "Escape" });
+    expect(document.activeElement).toBe(opener);
+    await fireEvent.click(opener);
+    await fireEvent.click(await screen.findByRole("menuitem", { name: "For 1 hour" }));
+    await fireEvent.click(await screen.findByRole("button", { name: "Resume" }));
+    expect(host.calls).toEqual([["pause", 3600], ["resume"]]);
+  });
+
+  it("shows a refusal as a sentence with the next step", async () => {
+    const failure = { code: "IO", message: "the settings can't be written", fix: "free some disk space" };
+    show({ snapshot: paired(), refuse: { setCapability: failure } });
+    await fireEvent.click(await screen.findByRole("switch", { name: "Allow Git" }));
     const alert = await screen.findByRole("alert");
-    expect(alert.textContent).toContain(reason);
-    expect(alert.textContent).toContain(nextStep);
+    expect(alert.textContent).toContain("The settings can't be written.");
+    expect(alert.textContent).toContain("Next: Free some disk space.");
+  });
+
+  it("says that the engine can't be reached, and reads again on request", async () => {
+    const script: Parameters<typeof show>[0] = {
+      snapshot: paired(),
+      refuse: { snapshot: { code: "GONE", message: "no answer", fix: null } },
+    };
+    show(script);
+    expect((await screen.findByRole("alert")).textContent).toContain("No answer.");
     expect(screen.getByText("Unknown")).toBeTruthy();
-    expect(screen.queryByText("No runner is paired on this machine")).toBeNull();
-  });
-
-  it("says when this desktop shows no tray icon, and only then", async () => {
-    show(scripted({ ...unpaired, trayHost: false }));
-    expect(await screen.findByText("No tray icon on this desktop")).toBeTruthy();
-    cleanup();
-    show(scripted(unpaired));
-    await screen.findByRole("region", { name: "Runners" });
-    expect(screen.queryByText("No tray icon on this desktop")).toBeNull();
-  });
-
-  it("shows why it couldn't be read and reads again on request", async () => {
-    show(scripted(new Error("the engine is gone"), unpaired));
-    expect((await screen.findByRole("alert")).textContent).toContain("the engine is gone");
+    delete script.refuse;
     await fireEvent.click(screen.getByRole("button", { name: "Try again" }));
-    expect(await screen.findByText("workbench")).toBeTruthy();
+    expect(await card("Now")).toBeTruthy();
     expect(screen.queryByRole("alert")).toBeNull();
   });
 
-  it("reads again when the person comes back to the window", async () => {
-    show(scripted(unpaired, paired));
-    await screen.findByText("Not paired");
-    await fireEvent.focus(window);
-    expect(await screen.findByText("Paired: 1")).toBeTruthy();
+  it("asks for everything anew when an event was missed", async () => {
+    const { host } = show({ snapshot: paired() });
+    await card("Now");
+    const asked = vi.spyOn(host, "snapshot");
+    host.change({ state: "idle" });
+    await tick();
+    expect(asked).not.toHaveBeenCalled();
+    host.change({ state: "idle" }, 3);
+    await vi.waitFor(() => expect(asked).toHaveBeenCalledTimes(1));
   });
 
-  it("keeps the latest answer when an earlier one arrives after it", async () => {
-    const answers: ((overview: Overview) => void)[] = [];
-    show({ overview: () => new Promise((resolve) => answers.push(resolve)) });
-    await vi.waitFor(() => expect(answers).toHaveLength(1));
-    await fireEvent.focus(window);
-    answers[1]?.(paired);
-    expect(await screen.findByText("Paired: 1")).toBeTruthy();
-    answers[0]?.(unpaired);
-    await Promise.resolve();
-    await tick();
-    expect(screen.getByText("Paired: 1")).toBeTruthy();
+  it("leaves the text of a control alone when nothing about it changed", async () => {
+    const { host } = show({ snapshot: paired() });
+    const button = await screen.findByRole("button", { name: "Unpair" });
+    const text = [...button.childNodes];
+    host.change({
+      lastAnswerAt: ago(1),
+      runners: [{ ...RUNNER, lastAnswerAt: ago(1) }],
+      capabilities: [...EMPTY_SNAPSHOT.capabilities],
+    });
+    await vi.waitFor(() => expect(screen.getAllByText("1 s ago").length).toBeGreaterThan(0));
+    expect(screen.getByRole("button", { name: "Unpair" })).toBe(button);
+    expect([...button.childNodes].every((node, at) => node === text[at])).toBe(true);
+  });
+
+  it("says what holds tokens or the tray back, and only then", async () => {
+    show({ snapshot: paired({ trayHost: false, keyring: "locked" }) });
+    expect(await screen.findByText("No tray icon on this desktop")).toBeTruthy();
+    expect(screen.getByText("The keyring is locked")).toBeTruthy();
+    cleanup();
+    show({ snapshot: paired() });
+    await card("Now");
+    expect(screen.queryByText("No tray icon on this desktop")).toBeNull();
+    expect(screen.queryByText("The keyring is locked")).toBeNull();
   });
 
   it("runs no markup that a hub put into a label", async () => {
     const label = "<img src=x onerror=alert(1)>";
-    const registrations = [{ label, hub: "http://127.0.0.1:1", runtime: "self:x" }];
-    const { container } = show(scripted({ ...paired, runners: { state: "paired", registrations } }));
+    const { container } = show({ snapshot: paired({ runners: [{ ...RUNNER, label }] }) });
     expect(await screen.findByText(label)).toBeTruthy();
     expect(container.querySelector("img[src='x']")).toBeNull();
   });
 
-  it("speaks Korean", async () => {
-    show(scripted(unpaired), "ko");
-    expect(await screen.findByText("이 컴퓨터에 연결된 러너가 없습니다")).toBeTruthy();
-    expect(screen.getByText("연결되지 않음")).toBeTruthy();
-  });
-});
-
-describe("a command", () => {
-  const button = () => screen.findByRole("button", { name: "Copy command: everdict-runner start" });
-
-  it("is copied with one press, and says so", async () => {
-    const writeText = clipboard(async () => {});
-    show(scripted(unpaired));
-    const copy = await button();
-    await fireEvent.click(copy);
-    expect(writeText).toHaveBeenCalledWith("everdict-runner start");
-    await vi.waitFor(() => expect(copy.textContent).toContain("Copied"));
+  it("ends its subscriptions with the page", async () => {
+    const { host, unmount } = show({ snapshot: paired({ active: [JOB] }), jobs: [JOB] });
+    await vi.waitFor(() => expect(host.watchers).toBe(2));
+    unmount();
+    expect(host.watchers).toBe(0);
   });
 
-  it("is selected where the clipboard is refused", async () => {
-    clipboard(async () => {
-      throw new Error("not allowed");
+  it("has nothing that axe objects to", async () => {
+    const { container } = show({
+      snapshot: paired({ state: "running", active: [JOB], keyring: "denied" }),
+      jobs: [JOB, DONE],
     });
-    show(scripted(unpaired));
-    await fireEvent.click(await button());
-    expect(await screen.findByText("Selected: copy it with the keyboard")).toBeTruthy();
-    expect(window.getSelection()?.toString()).toBe("everdict-runner start");
+    await card("Now");
+    await expectAccessible(container);
   });
 });

@@ -1,0 +1,120 @@
+import { cleanup, fireEvent, screen, within } from "@testing-library/svelte";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { expectAccessible, NOW, RUNNER, show, withoutLayout } from "../../test/show";
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ["Date"], now: NOW });
+  withoutLayout();
+});
+
+afterEach(() => {
+  cleanup();
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});
+
+async function paste(text: string) {
+  await fireEvent.click(await screen.findByRole("button", { name: "Paste it" }));
+  await fireEvent.input(screen.getByLabelText("Link, token or command"), { target: { value: text } });
+  await fireEvent.click(screen.getByRole("button", { name: "Check it" }));
+}
+
+describe("the first window", () => {
+  it("pairs with the hub inside by one click, and ends at a sample case", async () => {
+    const { host } = show();
+    await fireEvent.click(await screen.findByRole("button", { name: "Use this computer" }));
+    expect(await screen.findByRole("heading", { name: "This machine is paired" })).toBeTruthy();
+    const steps = within(screen.getByRole("list", { name: "Steps of pairing" })).getAllByRole("listitem");
+    expect(steps.map((step) => step.textContent?.includes("done"))).toEqual([true, true, true]);
+    await fireEvent.click(screen.getByRole("button", { name: "Run a sample case" }));
+    expect(host.calls).toEqual([["pairThisComputer", "workbench"], ["submitSample"]]);
+  });
+
+  it("shows what is still missing while the runner has no answer", async () => {
+    const { host } = show();
+    await screen.findByRole("button", { name: "Use this computer" });
+    vi.spyOn(host, "pairThisComputer").mockImplementation(async () =>
+      host.change({ state: "starting", runners: [{ ...RUNNER, state: "starting", lastAnswerAt: null }] }),
+    );
+    await fireEvent.click(screen.getByRole("button", { name: "Use this computer" }));
+    const list = await screen.findByRole("list", { name: "Steps of pairing" });
+    await vi.waitFor(() => {
+      const steps = within(list).getAllByRole("listitem");
+      expect(steps.map((step) => step.textContent?.includes("done"))).toEqual([true, false, false]);
+    });
+    expect(screen.getByRole("button", { name: "Run a sample case" }).hasAttribute("disabled")).toBe(true);
+  });
+
+  it("brings the cards back when pairing was refused", async () => {
+    show({ refuse: { pairThisComputer: { code: "KEYRING", message: "the keyring is locked", fix: "unlock it" } } });
+    await fireEvent.click(await screen.findByRole("button", { name: "Use this computer" }));
+    expect((await screen.findByRole("alert")).textContent).toContain("The keyring is locked.");
+    expect(screen.getByRole("button", { name: "Use this computer" })).toBeTruthy();
+  });
+
+  it("joins a team by address and key, and keeps no key on the page", async () => {
+    const { host } = show();
+    await fireEvent.click(await screen.findByRole("button", { name: "Enter the address" }));
+    const hub = screen.getByLabelText("Hub address");
+    await fireEvent.input(hub, { target: { value: "team.example" } });
+    await fireEvent.click(screen.getByRole("button", { name: "Pair with this hub" }));
+    expect(hub.getAttribute("aria-invalid")).toBe("true");
+    expect(host.calls).toEqual([]);
+    await fireEvent.input(hub, { target: { value: "https://team.example/" } });
+    await fireEvent.input(screen.getByLabelText("API key"), { target: { value: "ak_secret" } });
+    await fireEvent.click(screen.getByRole("button", { name: "Pair with this hub" }));
+    expect(host.calls).toEqual([["pairWithApiKey", "https://team.example", "ak_secret", "workbench"]]);
+    expect(document.body.innerHTML).not.toContain("ak_secret");
+  });
+
+  it("asks before it pairs with a pasted link, and shows its parts as text", async () => {
+    const { host, container } = show();
+    const label = "<img src=x onerror=alert(1)>";
+    await paste(`everdict://pair?hub=https://team.example&token=rnr_a-1&label=${encodeURIComponent(label)}`);
+    const dialog = within(await screen.findByRole("dialog", { name: "Pair with this hub?" }));
+    expect(dialog.getByText("https://team.example")).toBeTruthy();
+    expect(dialog.getByText(label)).toBeTruthy();
+    expect(container.querySelector("img[src='x']")).toBeNull();
+    expect(host.calls).toEqual([]);
+    await fireEvent.click(dialog.getByRole("button", { name: "Pair" }));
+    expect(host.calls.map(([call, hub, , name]) => [call, hub, name])).toEqual([
+      ["pairWithToken", "https://team.example", label],
+    ]);
+  });
+
+  it("does nothing with a link that isn't confirmed", async () => {
+    const { host } = show();
+    await paste("everdict://pair?hub=https://team.example&token=rnr_a-1");
+    await fireEvent.click(within(await screen.findByRole("dialog")).getByRole("button", { name: "Cancel" }));
+    expect(screen.queryByRole("dialog")).toBeNull();
+    expect(host.calls).toEqual([]);
+  });
+
+  it("asks a bare token for its hub", async () => {
+    const { host } = show();
+    await paste("rnr_a-1");
+    expect(screen.queryByRole("dialog")).toBeNull();
+    await fireEvent.input(screen.getByLabelText("Hub address"), { target: { value: "http://10.0.0.5:8787" } });
+    await fireEvent.click(screen.getByRole("button", { name: "Check it" }));
+    await fireEvent.click(within(await screen.findByRole("dialog")).getByRole("button", { name: "Pair" }));
+    expect(host.calls).toEqual([["pairWithToken", "http://10.0.0.5:8787", "rnr_a-1", "workbench"]]);
+  });
+
+  it("refuses a hostile text with a sentence", async () => {
+    show();
+    await paste("javascript:alert(1)");
+    expect(screen.getByRole("alert").textContent).toContain("This link isn't for pairing.");
+    expect(screen.queryByRole("dialog")).toBeNull();
+  });
+
+  it("has nothing that axe objects to", async () => {
+    const { container } = show();
+    await paste("rnr_");
+    await expectAccessible(container);
+    await fireEvent.input(screen.getByLabelText("Link, token or command"), {
+      target: { value: "everdict://pair?hub=https://team.example&token=rnr_a-1" },
+    });
+    await fireEvent.click(screen.getByRole("button", { name: "Check it" }));
+    await expectAccessible(await screen.findByRole("dialog"));
+  });
+});

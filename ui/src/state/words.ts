@@ -1,0 +1,23 @@
+import { hostOf } from "../features/first/link";
+import type { AppSnapshot, RunnerView } from "../host/generated/contract";
+import type { Translate } from "../i18n";
+import type { Format } from "../i18n/format";
+
+function pausedWord(until: string | null, t: Translate, f: Format): string {
+  return until === null || until === "resume" ? t("state.paused") : t("state.pausedUntil", { time: f.clock(until) });
+}
+
+/** The word for the whole machine. */
+export function stateWord(snapshot: AppSnapshot, t: Translate, f: Format): string {
+  if (snapshot.state === "running") return t("state.running", { count: snapshot.active.length });
+  if (snapshot.state === "paused") return pausedWord(snapshot.pausedUntil, t, f);
+  return t(`state.${snapshot.state}`);
+}
+
+/** The word for one runner; a hub that can't be reached is named. */
+export function runnerWord(runner: RunnerView, pausedUntil: string | null, t: Translate, f: Format): string {
+  if (runner.state === "running") return t("state.running", { count: runner.active });
+  if (runner.state === "paused") return pausedWord(pausedUntil, t, f);
+  if (runner.state === "offline") return t("state.offlineHub", { hub: hostOf(runner.hub) });
+  return t(`state.${runner.state}`);
+}
