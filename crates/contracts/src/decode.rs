@@ -261,7 +261,6 @@ macro_rules! checked {
 }
 pub(crate) use checked;
 
-#[expect(clippy::needless_pass_by_value, reason = "the signature `map_err` calls")]
 fn syntax(error: serde_json::Error) -> DecodeError {
     DecodeError {
         kind: DecodeErrorKind::Syntax,

@@ -61,14 +61,17 @@ fn pool(roster: &Roster, owner: &Owner, name: &str, needs: CapSet) -> Result<Rou
             .iter()
             .flat_map(|one| one.capabilities.iter().cloned())
             .collect();
+        let advertised: Vec<_> = advertised.into_iter().collect();
+        // The record of a run keeps the words alone, so they name both sides too.
         let text = format!(
-            "no runner in the {name} pool has all of what this job needs: {}",
-            need.join(", ")
+            "no runner in the {name} pool has all of what this job needs: {}; they have: {}",
+            need.join(", "),
+            listed(&advertised)
         );
         return Err(Fault::bad_request(text)
             .with_data("pool", name)
             .with_data("need", need)
-            .with_data("advertised", advertised.into_iter().collect::<Vec<_>>()));
+            .with_data("advertised", advertised));
     }
     let note = (!capable.iter().any(|one| one.online)).then(|| offline_pool(name, &capable));
     Ok(Route {
@@ -111,8 +114,11 @@ fn pinned(roster: &Roster, owner: Owner, id: &RunnerId, job: &CaseJob) -> Result
         return Err(fault);
     };
     if needs_docker(job) && !runner.capabilities.iter().any(|name| name == "docker") {
-        let text =
-            "this runner has no docker, which a service harness needs: install it and restart the runner";
+        let text = format!(
+            "this runner has no docker, which a service harness needs; it has: {}; start Docker there, and the runner \
+             offers it within half a minute",
+            listed(&runner.capabilities)
+        );
         let mut fault = Fault::new(ErrorCode::BadRequest, text)
             .with_data("runnerId", id.as_str())
             .with_data("need", "docker")
@@ -136,6 +142,14 @@ fn pinned(roster: &Roster, owner: Owner, id: &RunnerId, job: &CaseJob) -> Result
         key: QueueKey::runner(&member),
         note,
     })
+}
+
+fn listed(capabilities: &[String]) -> String {
+    if capabilities.is_empty() {
+        "nothing".to_owned()
+    } else {
+        capabilities.join(", ")
+    }
 }
 
 fn needs_docker(job: &CaseJob) -> bool {

@@ -86,7 +86,7 @@ fn find(spans: &[SpanRecord], slot: &EvidenceSlot) -> Option<Value> {
         let mut finds = spans.iter().filter_map(value);
         match pick {
             Pick::First => finds.next(),
-            Pick::Last => finds.last(),
+            Pick::Last => finds.next_back(),
         }
     })
 }

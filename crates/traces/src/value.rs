@@ -79,7 +79,7 @@ pub(crate) fn iso(value: &Value) -> Option<f64> {
     let text = value.as_str()?;
     let time = text.parse::<Timestamp>().ok().or_else(|| {
         let civil: DateTime = text.parse().ok()?;
-        Some(TimeZone::UTC.to_timestamp(civil).ok()?)
+        TimeZone::UTC.to_timestamp(civil).ok()
     })?;
     Some(time.as_microsecond() as f64 / 1e3)
 }

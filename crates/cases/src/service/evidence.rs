@@ -112,7 +112,7 @@ mod tests {
             assert!(events[0].at.is_some() && events[0].t > 1e12, "{events:?}");
             match &events[0].kind {
                 TraceEventKind::Error(error) => {
-                    assert!(error.message.starts_with("trace extract failed: "), "{error:?}")
+                    assert!(error.message.starts_with("trace extract failed: "), "{error:?}");
                 }
                 other => panic!("{other:?}"),
             }

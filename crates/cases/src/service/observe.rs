@@ -72,7 +72,7 @@ impl Observer<'_> {
                 delivered(found.clone()).map(Observation::from)
             }
             Some(Delivery::Egress(egress)) => self.fetch(&egress.sink).await.map(Observation::from),
-            Some(Delivery::Trace(_)) => Ok(self.from_trace().into()),
+            Some(Delivery::Trace(_)) => Ok(self.traced().into()),
         }
     }
 
@@ -116,7 +116,7 @@ impl Observer<'_> {
         })
     }
 
-    fn from_trace(&self) -> EnvSnapshot {
+    fn traced(&self) -> EnvSnapshot {
         let Some(found) = self.extracted else {
             return self.answer();
         };

@@ -142,7 +142,7 @@ impl Stage<'_> {
             .plan
             .session
             .as_ref()
-            .is_some_and(|session| session.is_observable());
+            .is_some_and(super::acquire::SessionPlan::is_observable);
         if hidden && target.cdp_base().is_none() {
             let words = "the session has no DevTools address where the harness says that it has one";
             notes.push(marks.event(InfraEvent {

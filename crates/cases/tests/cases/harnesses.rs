@@ -74,6 +74,7 @@ async fn a_process_spec_names_a_built_in() {
     );
 }
 
+#[expect(clippy::too_many_lines, reason = "one transcript and what it must become")]
 #[tokio::test]
 async fn claude_code_is_read_line_by_line() {
     let script = r#"

@@ -4,10 +4,6 @@ use serde_json::json;
 use super::*;
 use crate::decode;
 
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "every call makes its value on the spot"
-)]
 fn normalised(value: Value) -> Value {
     let score: Score = decode(&value).unwrap_or_else(|error| panic!("{error} in {value}"));
     serde_json::to_value(score).unwrap()

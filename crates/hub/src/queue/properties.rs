@@ -149,7 +149,6 @@ struct World {
 impl World {
     #[expect(
         clippy::too_many_lines,
-        clippy::needless_pass_by_value,
         reason = "one arm per step of the model"
     )]
     fn apply(&mut self, step: Step) {

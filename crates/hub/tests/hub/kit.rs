@@ -284,10 +284,6 @@ pub fn initialize(version: &str) -> Value {
     })
 }
 
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "reads better at the many calls with json!"
-)]
 pub fn tool_call(name: &str, arguments: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}})
 }

@@ -34,10 +34,11 @@ impl Engine {
             code = self.wait_for_exit(id) => code?,
             error = &mut hang_up => return Err(error),
         };
-        if TOLD_TO_END.contains(&code) && !fine(code) {
-            if let Ok(error) = timeout(DOUBT, hang_up).await {
-                return Err(error);
-            }
+        if TOLD_TO_END.contains(&code)
+            && !fine(code)
+            && let Ok(error) = timeout(DOUBT, hang_up).await
+        {
+            return Err(error);
         }
         Ok(code)
     }

@@ -137,7 +137,7 @@ mod tests {
                 scope.spawn(move || {
                     ledger
                         .change(|entries| _ = entries.insert(i.to_string(), entry()))
-                        .unwrap()
+                        .unwrap();
                 });
             }
         });

@@ -89,6 +89,7 @@ impl BrowserHandle {
     }
 
     /// Name of the container.
+    #[expect(clippy::misnamed_getters, reason = "the field names what its owner calls it; callers want the container's name")]
     pub fn container(&self) -> &str {
         &self.browser.name
     }

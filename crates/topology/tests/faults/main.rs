@@ -1,4 +1,5 @@
 //! What the runtime does when the daemon, a registry or a container fails, shown on a daemon over simulated state.
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 #![cfg(unix)]
 
 mod world;
