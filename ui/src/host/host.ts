@@ -12,11 +12,16 @@ export interface Host {
   /** Reports every change until the returned function is called. */
   watch(onEvent: (event: AppEvent) => void): Promise<Stop>;
 
-  /** Starts the hub inside this app, pairs with it and takes jobs. */
-  pairThisComputer(label: string): Promise<void>;
-  /** Pairs by a runner token, an attach command or a pairing link. */
-  pairWithToken(hubUrl: string, text: string, label: string): Promise<void>;
-  pairWithApiKey(hubUrl: string, apiKey: string, label: string): Promise<void>;
+  /**
+   * Starts the hub inside this app, pairs with it and takes jobs.
+   *
+   * Rejects with a code that begins with `keyring_` where the keyring can't take the token; `allowFile` then
+   * lets a file of the person's take it.
+   */
+  pairThisComputer(label: string, allowFile: boolean): Promise<void>;
+  /** Pairs by a runner token, an attach command or a pairing link; `allowFile` as above. */
+  pairWithToken(hubUrl: string, text: string, label: string, allowFile: boolean): Promise<void>;
+  pairWithApiKey(hubUrl: string, apiKey: string, label: string, allowFile: boolean): Promise<void>;
   unpair(runnerId: string): Promise<void>;
 
   /** Takes no new jobs for a time; `null` means until `resume`. */

@@ -95,17 +95,20 @@ export class ScriptedHost implements Host {
     return this.#watchers.size + [...this.#logWatchers.values()].reduce((sum, set) => sum + set.size, 0);
   }
 
-  async pairThisComputer(label: string): Promise<void> {
+  async pairThisComputer(label: string, allowFile: boolean): Promise<void> {
+    this.#takeToken(allowFile);
     this.#record("pairThisComputer", label);
     this.#pair(runner("local", label, "http://127.0.0.1:8787", true));
   }
 
-  async pairWithToken(hubUrl: string, text: string, label: string): Promise<void> {
+  async pairWithToken(hubUrl: string, text: string, label: string, allowFile: boolean): Promise<void> {
+    this.#takeToken(allowFile);
     this.#record("pairWithToken", hubUrl, text, label);
     this.#pair(runner(`r-${this.#state.runners.length + 1}`, label, hubUrl, false));
   }
 
-  async pairWithApiKey(hubUrl: string, apiKey: string, label: string): Promise<void> {
+  async pairWithApiKey(hubUrl: string, apiKey: string, label: string, allowFile: boolean): Promise<void> {
+    this.#takeToken(allowFile);
     this.#record("pairWithApiKey", hubUrl, apiKey, label);
     this.#pair(runner(`r-${this.#state.runners.length + 1}`, label, hubUrl, false));
   }
@@ -229,6 +232,15 @@ export class ScriptedHost implements Host {
 
   #pair(one: RunnerView): void {
     this.change({ state: "idle", lastAnswerAt: one.lastAnswerAt, runners: [...this.#state.runners, one] });
+  }
+
+  #takeToken(allowFile: boolean): void {
+    if (this.#state.keyring === "ok" || allowFile) return;
+    throw {
+      code: `keyring_${this.#state.keyring}`,
+      message: "this machine offers no keyring",
+      fix: null,
+    } satisfies Failure;
   }
 
   #record(call: keyof Host, ...args: unknown[]): void {

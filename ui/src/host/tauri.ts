@@ -26,9 +26,11 @@ async function subscribe<T>(
 export const tauriHost: Host = {
   snapshot: () => invoke<AppSnapshot>("snapshot"),
   watch: (onEvent) => subscribe<AppEvent>("watch", "onEvent", {}, onEvent),
-  pairThisComputer: (label) => invoke("pair_this_computer", { label }),
-  pairWithToken: (hubUrl, text, label) => invoke("pair_with_token", { hubUrl, text, label }),
-  pairWithApiKey: (hubUrl, apiKey, label) => invoke("pair_with_api_key", { hubUrl, apiKey, label }),
+  pairThisComputer: (label, allowFileStore) => invoke("pair_this_computer", { label, allowFileStore }),
+  pairWithToken: (hubUrl, text, label, allowFileStore) =>
+    invoke("pair_with_token", { hubUrl, text, label, allowFileStore }),
+  pairWithApiKey: (hubUrl, apiKey, label, allowFileStore) =>
+    invoke("pair_with_api_key", { hubUrl, apiKey, label, allowFileStore }),
   unpair: (runnerId) => invoke("unpair", { runnerId }),
   pause: (forSeconds) => invoke("pause", { forSeconds }),
   resume: () => invoke("resume"),

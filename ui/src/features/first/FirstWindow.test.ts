@@ -46,10 +46,29 @@ describe("the first window", () => {
   });
 
   it("brings the cards back when pairing was refused", async () => {
-    show({ refuse: { pairThisComputer: { code: "KEYRING", message: "the keyring is locked", fix: "unlock it" } } });
+    show({
+      refuse: {
+        pairThisComputer: { code: "port_in_use", message: "the port is taken", fix: "close the other program" },
+      },
+    });
     await fireEvent.click(await screen.findByRole("button", { name: "Use this computer" }));
-    expect((await screen.findByRole("alert")).textContent).toContain("The keyring is locked.");
+    expect((await screen.findByRole("alert")).textContent).toContain("The port is taken.");
     expect(screen.getByRole("button", { name: "Use this computer" })).toBeTruthy();
+  });
+
+  it("keeps the token in a file only after a question, where the keyring can't take it", async () => {
+    const { host } = show({ snapshot: { keyring: "unavailable" } });
+    await fireEvent.click(await screen.findByRole("button", { name: "Use this computer" }));
+    const dialog = within(await screen.findByRole("dialog", { name: "Keep the token in a file?" }));
+    expect(dialog.getByText("This machine offers no keyring.", { exact: false })).toBeTruthy();
+    expect(screen.queryByRole("alert")).toBeNull();
+    expect(host.calls).toEqual([]);
+    await fireEvent.click(dialog.getByRole("button", { name: "Cancel" }));
+    expect(screen.queryByRole("dialog")).toBeNull();
+    await fireEvent.click(screen.getByRole("button", { name: "Use this computer" }));
+    await fireEvent.click(await screen.findByRole("button", { name: "Keep it in a file" }));
+    expect(await screen.findByText("Token saved in a file that only you can read")).toBeTruthy();
+    expect(host.calls).toEqual([["pairThisComputer", "workbench"]]);
   });
 
   it("joins a team by address and key, and keeps no key on the page", async () => {
