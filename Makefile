@@ -2,7 +2,7 @@
 .PHONY: help demo test app lint ui bench
 
 help:
-	@echo "make demo   install what is missing, build the headless parts, run four real cases end to end"
+	@echo "make demo   install what is missing, build the headless parts, run real cases end to end (with Docker: on services and a browser too)"
 	@echo "make test   install what is missing, then lint and run the whole suite"
 	@echo "make app    install what is missing, build and start the desktop app"
 	@echo "make bench  measure hub and runner on loopback (JSON)"
@@ -11,6 +11,7 @@ demo:
 	@scripts/setup.sh headless
 	@echo "building the headless parts (no GTK, no WebKit) …"
 	@cargo build --locked --quiet --package everdict-cli
+	@scripts/demo-images.sh
 	@"$$(scripts/target-dir.sh)/debug/everdict-runner" demo
 
 test:

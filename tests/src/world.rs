@@ -301,6 +301,24 @@ pub fn process_count(marker: &str) -> usize {
         .count()
 }
 
+/// The processes on this machine that have all of `words` among their arguments.
+pub fn process_ids(words: &[&str]) -> Vec<i32> {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let has_all = |line: &[u8]| {
+        let line = String::from_utf8_lossy(line);
+        words.iter().all(|word| line.contains(word))
+    };
+    processes
+        .filter(|entry| std::fs::read(entry.path().join("cmdline")).is_ok_and(|line| has_all(&line)))
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
+/// A knob of the test run, from the environment.
+pub fn setting(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
 /// The folder with recorded traffic of the existing control plane, where there is one.
 pub fn recorded_traffic() -> Option<PathBuf> {
     let named = std::env::var_os("EVERDICT_WIRE_DIR").map(PathBuf::from);
