@@ -52,7 +52,7 @@ async fn read_only_trees_long_and_deep_paths_are_removed() {
     }
     let closed = world.work().join("closed");
     fs::create_dir(&closed).unwrap();
-    fs::set_permissions(&closed, Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&closed, Permissions::from_mode(0o000)).unwrap();
     // Longer than any path the system takes, and deeper than the descriptors a process may hold.
     let line = "i=0; while [ $i -lt 400 ]; do mkdir deep-directory && cd -P deep-directory || exit 1; i=$((i+1)); done; touch end";
     let exit = world.sh(line).await;

@@ -60,13 +60,16 @@ fn refused(graders: Value) -> Fault {
     fault
 }
 
+/// Command, folder, standard input.
+type Asked = (String, Option<String>, Option<Vec<u8>>);
+
 /// A scripted shell: answers by command, remembers what it was asked.
 #[derive(Default)]
 struct Shell {
     answers: BTreeMap<&'static str, (i32, &'static str)>,
     /// Runs this long unless its limit is shorter.
     busy: Duration,
-    asked: Mutex<Vec<(String, Option<String>, Option<Vec<u8>>)>>,
+    asked: Mutex<Vec<Asked>>,
     broken: bool,
 }
 
@@ -216,7 +219,7 @@ async fn command_applies_its_patch_first_and_reads_its_pattern() {
         (&scores[0]["graderId"], &scores[0]["metric"], &scores[0]["pass"]),
         (&json!("mine"), &json!("suite"), &json!(true))
     );
-    let asked = shell.asked.lock().unwrap();
+    let asked = shell.asked.lock().unwrap().clone();
     assert_eq!(asked[0].2.as_deref(), Some("diff --git a b".as_bytes()));
     assert_eq!(
         (asked[1].0.as_str(), asked[1].1.as_deref()),

@@ -39,10 +39,13 @@ fn page(url: &str, dom: &str) -> EnvSnapshot {
     })
 }
 
+/// Store, role, slice, query.
+type Asked = (StoreKind, Option<String>, String, String);
+
 /// A store that answers one thing, and remembers what it was asked.
 struct Store {
     answer: Result<&'static str, ErrorCode>,
-    asked: Mutex<Vec<(StoreKind, Option<String>, String, String)>>,
+    asked: Mutex<Vec<Asked>>,
 }
 
 impl Store {

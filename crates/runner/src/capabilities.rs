@@ -189,7 +189,7 @@ async fn changed(containers: &mut Option<watch::Receiver<ContainerOffer>>) {
     }
     // Nobody watches the engine any more.
     *containers = None;
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ pub fn size(bytes: u64) -> String {
     const GB: u64 = 1_000 * MB;
     match bytes {
         0..GB => format!("{} MB", bytes / MB),
-        ..=9_999_999_999 => format!("{}.{} GB", bytes / GB, bytes % GB / (100 * MB)),
+        GB..=9_999_999_999 => format!("{}.{} GB", bytes / GB, bytes % GB / (100 * MB)),
         _ => format!("{} GB", bytes / GB),
     }
 }

@@ -263,7 +263,7 @@ impl Room {
         match tokio::time::timeout(GOODBYE_LIMIT, revoked).await {
             Ok(Ok(())) => {}
             Ok(Err(problem)) => {
-                tracing::warn!(problem = %problem.chain(), "the hub may still list the runner")
+                tracing::warn!(problem = %problem.chain(), "the hub may still list the runner");
             }
             Err(_elapsed) => tracing::warn!("the hub did not answer and may still list the runner"),
         }

@@ -48,7 +48,7 @@ async fn forty_topologies_in_a_row_and_eight_at_once_fit_a_daemon_with_31_networ
             runtime
                 .ensure_topology(&spec(number), &scope)
                 .await
-                .map(|lease| lease.release())
+                .map(everdict_topology::runtime::TopologyLease::release)
         }
     });
     for result in join_all(at_once).await {

@@ -134,6 +134,7 @@ impl Script<'_> {
         self.note(step, result, |()| "removed".to_owned());
     }
 
+    #[expect(clippy::too_many_lines, reason = "one conversation, held with both engines")]
     async fn names_and_networks(&mut self) {
         let none = self.body("nosuch/image:1", "", HostConfig::default());
         self.create("an image that isn't there", "none", none).await;
