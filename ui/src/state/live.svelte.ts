@@ -87,8 +87,10 @@ export class Live {
     if (event.seq <= this.#seq) return;
     const missed = this.#seq >= 0 && event.seq !== this.#seq + 1;
     this.#seq = event.seq;
-    if (event.kind === "snapshot") this.snapshot = event.snapshot;
-    else this.#merge(event.job);
+    if (event.kind === "snapshot") {
+      this.snapshot = event.snapshot;
+      this.failure = null;
+    } else this.#merge(event.job);
     if (missed) void this.resync();
   }
 
