@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use everdict_acceptance::{Bystanders, Child, Docker, World, eventually, process_ids, service_run, setting, skip};
+use serde_json::json;
 use tokio::task::JoinSet;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_everdict-runner-under-test");
@@ -188,5 +189,41 @@ async fn a_runner_that_ends_sends_its_watchdog_home() {
         process_ids(&["__watchdog", &install]).is_empty().then_some(())
     })
     .await;
+    assert_eq!(scene.docker.labelled(&ours).await, []);
+}
+
+#[tokio::test]
+async fn gc_keeps_what_is_in_use_and_removes_what_is_lost() {
+    let docker = match Docker::find().await {
+        Ok(docker) => docker,
+        Err(why) => return skip("gc_on_a_daemon", &why),
+    };
+    let scene = Scene::set(docker).await;
+    let mut runner = scene.start().await;
+    let run = scene.submit("gc").await;
+    scene.world.run_is(&run, &["succeeded"], STEP_LIMIT).await;
+    let ours = scene.world.install_label();
+    let install = ours.split_once('=').expect("a label").1;
+
+    let report = scene.world.command(&["gc", "--json"]);
+    assert_eq!(report["endpoint"]["address"], format!("unix://{}", scene.docker.socket().display()), "{report}");
+    assert_eq!(report["removed"], json!([]), "{report}");
+    let kept = report["ours"]["kept"].as_array().expect("a list");
+    assert_eq!(kept.len(), 4, "two stores, a service, a network: {report}");
+    assert!(kept.iter().all(|item| item["why"] == "its runner is alive"), "{report}");
+
+    for watchdog in process_ids(&["__watchdog", install]) {
+        // SAFETY: plain kill(2) on the process that the runner under test has just started for this world.
+        unsafe { libc::kill(watchdog, libc::SIGKILL) };
+    }
+    runner.kill();
+    let before = scene.docker.labelled(&ours).await;
+    let planned = scene.world.command(&["gc", "--dry-run", "--json"]);
+    assert_eq!(planned["removed"].as_array().map(Vec::len), Some(4), "{planned}");
+    assert_eq!(scene.docker.labelled(&ours).await, before, "a dry run touches nothing");
+    let doctor = scene.world.command(&["doctor", "--json"]);
+    assert_eq!(doctor["containers"]["ours"]["lost"], planned["removed"], "{doctor}");
+    let done = scene.world.command(&["gc", "--json"]);
+    assert_eq!((done["removed"].as_array().map(Vec::len), &done["left"]), (Some(4), &json!([])), "{done}");
     assert_eq!(scene.docker.labelled(&ours).await, []);
 }

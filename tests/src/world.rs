@@ -225,6 +225,15 @@ impl World {
         )
     }
 
+    /// Runs a command of the binary to its end, and gives out the JSON that it prints.
+    pub fn command(&self, args: &[&str]) -> Value {
+        let mut command = Command::new(&self.binary);
+        command.args(args).env("EVERDICT_HOME", self.home.path());
+        let output = command.output().expect("the binary under test starts");
+        serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{args:?}: {error}: {}", String::from_utf8_lossy(&output.stderr)))
+    }
+
     /// Submits a run and returns its id.
     pub async fn submit(&self, body: Value) -> String {
         let (status, reply) = self.call(reqwest::Method::POST, "/runs", Some(body)).await;

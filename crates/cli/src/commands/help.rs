@@ -8,7 +8,7 @@ use crate::args::Cli;
 use crate::exit::{Exit, TABLE};
 use crate::output::{Cell, Output};
 
-const VARIABLES: [(&str, &str); 8] = [
+const VARIABLES: [(&str, &str); 9] = [
     (
         "EVERDICT_RUNNER_TOKEN",
         "token (rnr_…) of the foreground form and of runners paired with --token-store env",
@@ -29,6 +29,10 @@ const VARIABLES: [(&str, &str); 8] = [
     (
         "EVERDICT_LOG",
         "what goes to stderr: error, warn, info, debug, or per module",
+    ),
+    (
+        "DOCKER_HOST",
+        "container engine to use, unless topology.endpoint in settings.toml names one; see doctor",
     ),
     ("NO_COLOR", "when set, no colour"),
     (
