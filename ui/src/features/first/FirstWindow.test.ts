@@ -24,6 +24,8 @@ describe("the first window", () => {
     const { host } = show();
     await fireEvent.click(await screen.findByRole("button", { name: "Use this computer" }));
     expect(await screen.findByRole("heading", { name: "This machine is paired" })).toBeTruthy();
+    expect(document.activeElement?.contains(screen.getByRole("list", { name: "Steps of pairing" }))).toBe(true);
+    expect(document.activeElement).not.toBe(document.body);
     const steps = within(screen.getByRole("list", { name: "Steps of pairing" })).getAllByRole("listitem");
     expect(steps.map((step) => step.textContent?.includes("done"))).toEqual([true, true, true]);
     await fireEvent.click(screen.getByRole("button", { name: "Run a sample case" }));

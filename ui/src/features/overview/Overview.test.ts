@@ -84,6 +84,17 @@ describe("the overview", () => {
     expect(await screen.findByRole("heading", { name: "Set up this machine" })).toBeTruthy();
   });
 
+  it("gives the keyboard back where a question came from", async () => {
+    show({ snapshot: paired() });
+    const opener = await screen.findByRole("button", { name: "Unpair" });
+    opener.focus();
+    await fireEvent.click(opener);
+    const dialog = await screen.findByRole("dialog");
+    within(dialog).getByRole("button", { name: "Cancel" }).focus();
+    await fireEvent.click(within(dialog).getByRole("button", { name: "Cancel" }));
+    await vi.waitFor(() => expect(document.activeElement).toBe(opener));
+  });
+
   it("pauses from the menu by keyboard, and resumes", async () => {
     const { host } = show({ snapshot: paired({ runners: [RUNNER, { ...RUNNER, id: "r-2", label: "other" }] }) });
     const opener = await screen.findByRole("button", { name: "Pause" });
