@@ -20,29 +20,49 @@ async fn a_service_case_is_refused_with_need_and_have() {
     let _runner = world.runner(&token, &[]);
     eventually("the hub has heard from the runner", CHANGE_LIMIT, || async {
         let roster = world.call(reqwest::Method::GET, "/runners", None).await.1;
-        let row = roster["runners"].as_array()?.iter().find(|row| row["id"] == runner_id.as_str())?.clone();
+        let row = roster["runners"]
+            .as_array()?
+            .iter()
+            .find(|row| row["id"] == runner_id.as_str())?
+            .clone();
         row["lastSeenAt"].is_string().then_some(())
     })
     .await;
-    assert!(!world.capabilities(&runner_id).await.contains(&"docker".to_owned()));
+    assert!(
+        !world
+            .capabilities(&runner_id)
+            .await
+            .contains(&"docker".to_owned())
+    );
 
-    let run = world.submit(service_run("pinned", &format!("self:{runner_id}"))).await;
+    let run = world
+        .submit(service_run("pinned", &format!("self:{runner_id}")))
+        .await;
     let record = world.run_is(&run, &["failed"], CHANGE_LIMIT).await;
     let error = &record["error"];
     assert_eq!(error["code"], "BAD_REQUEST", "{record}");
     let words = error["message"].as_str().unwrap_or_default();
-    assert!(words.contains("has no docker") && words.contains("it has: git"), "need and have: {record}");
+    assert!(
+        words.contains("has no docker") && words.contains("it has: git"),
+        "need and have: {record}"
+    );
     let result = &record["result"];
     assert_eq!(result["failure"]["class"], "config", "{record}");
     assert_eq!(result["failure"]["retryable"], false, "{record}");
     let scores = result["scores"].as_array().expect("scores");
-    assert!(scores.iter().all(|score| score["status"] == "unmeasured"), "nothing was run, let alone scored: {record}");
+    assert!(
+        scores.iter().all(|score| score["status"] == "unmeasured"),
+        "nothing was run, let alone scored: {record}"
+    );
 
     let run = world.submit(service_run("pooled", "self")).await;
     let record = world.run_is(&run, &["failed"], CHANGE_LIMIT).await;
     assert_eq!(record["error"]["code"], "BAD_REQUEST", "{record}");
     let words = record["error"]["message"].as_str().unwrap_or_default();
-    assert!(words.contains("docker") && words.contains("they have: git"), "need and have: {record}");
+    assert!(
+        words.contains("docker") && words.contains("they have: git"),
+        "need and have: {record}"
+    );
 }
 
 /// Stands before the daemon; dropping it cuts every connection, as a daemon that goes away does.

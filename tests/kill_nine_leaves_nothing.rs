@@ -3,7 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use everdict_acceptance::{Bystanders, Child, Docker, World, eventually, process_ids, service_run, setting, skip};
+use everdict_acceptance::{
+    Bystanders, Child, Docker, World, eventually, process_ids, service_run, setting, skip,
+};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -52,7 +54,9 @@ impl Scene {
     }
 
     async fn submit(&self, case: &str) -> String {
-        self.world.submit(service_run(case, &format!("self:{}", self.runner_id))).await
+        self.world
+            .submit(service_run(case, &format!("self:{}", self.runner_id)))
+            .await
     }
 
     async fn log_says(&self, run: &str, words: &str) {
@@ -84,7 +88,9 @@ impl Scene {
         wait_until(Instant::now() + Duration::from_millis(u64::from(step * (round % 20)))).await;
         let had = self.docker.labelled(&ours).await.len();
         runner.kill();
-        self.world.call(reqwest::Method::POST, &format!("/runs/{run}/cancel"), None).await;
+        self.world
+            .call(reqwest::Method::POST, &format!("/runs/{run}/cancel"), None)
+            .await;
         had
     }
 
@@ -96,14 +102,20 @@ impl Scene {
                 return begin.elapsed();
             }
             let watchdog = std::fs::read_to_string(self.world.home().join("state/watchdog.log"));
-            assert!(begin.elapsed() < LIMIT, "left of the killed runner: {left:?}; watchdog: {watchdog:?}");
+            assert!(
+                begin.elapsed() < LIMIT,
+                "left of the killed runner: {left:?}; watchdog: {watchdog:?}"
+            );
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 }
 
 async fn wait_until(moment: Instant) {
-    eventually("the moment comes", STEP_LIMIT, || async { (Instant::now() >= moment).then_some(()) }).await;
+    eventually("the moment comes", STEP_LIMIT, || async {
+        (Instant::now() >= moment).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -112,7 +124,9 @@ async fn a_runner_killed_at_any_moment_leaves_nothing() {
         Ok(docker) => docker,
         Err(why) => return skip("kill_nine_leaves_nothing", &why),
     };
-    let rounds: u32 = setting("EVERDICT_KILL_ROUNDS").and_then(|text| text.parse().ok()).unwrap_or(ROUNDS);
+    let rounds: u32 = setting("EVERDICT_KILL_ROUNDS")
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(ROUNDS);
     let tag = format!("kill-{}", std::process::id());
     let bystanders = Bystanders::make(&docker, &tag).await;
     let scene = Scene::set(docker).await;
@@ -124,17 +138,29 @@ async fn a_runner_killed_at_any_moment_leaves_nothing() {
         let mut slowest = Duration::ZERO;
         let mut caught = [0; 3];
         for round in 0..rounds {
-            for (index, moment) in [Moment::Deploy, Moment::Drive, Moment::Teardown].into_iter().enumerate() {
+            for (index, moment) in [Moment::Deploy, Moment::Drive, Moment::Teardown]
+                .into_iter()
+                .enumerate()
+            {
                 let had = scene.kill_at(moment, round).await;
                 let took = scene.nothing_is_left().await;
                 bystanders.are_untouched(&scene.docker).await;
                 caught[index] += had;
                 slowest = slowest.max(took);
-                println!("round {round}, {moment:?}: {had} objects, gone after {} ms", took.as_millis());
+                println!(
+                    "round {round}, {moment:?}: {had} objects, gone after {} ms",
+                    took.as_millis()
+                );
             }
         }
-        println!("{rounds} rounds: slowest {} ms; objects caught {caught:?}", slowest.as_millis());
-        assert!(caught.iter().all(|count| *count > 0), "the kills came in the middle: {caught:?}");
+        println!(
+            "{rounds} rounds: slowest {} ms; objects caught {caught:?}",
+            slowest.as_millis()
+        );
+        assert!(
+            caught.iter().all(|count| *count > 0),
+            "the kills came in the middle: {caught:?}"
+        );
     });
     let played = playing.join_next().await.expect("one task");
     let docker = Docker::find().await.expect("the daemon");
@@ -163,8 +189,14 @@ async fn with_its_watchdog_killed_too_the_next_start_sweeps() {
         unsafe { libc::kill(watchdog, libc::SIGKILL) };
     }
     runner.kill();
-    scene.world.call(reqwest::Method::POST, &format!("/runs/{run}/cancel"), None).await;
-    assert!(!scene.docker.labelled(&ours).await.is_empty(), "nobody is there to sweep");
+    scene
+        .world
+        .call(reqwest::Method::POST, &format!("/runs/{run}/cancel"), None)
+        .await;
+    assert!(
+        !scene.docker.labelled(&ours).await.is_empty(),
+        "nobody is there to sweep"
+    );
     let _next = scene.world.runner(&scene.token, &[]);
     scene.nothing_is_left().await;
 }
@@ -179,7 +211,10 @@ async fn a_runner_that_ends_sends_its_watchdog_home() {
     let mut runner = scene.start().await;
     let ours = scene.world.install_label();
     let install = ours.split_once('=').expect("a label").1.to_owned();
-    assert!(process_ids(&["__watchdog", &install]).is_empty(), "nothing to watch over yet");
+    assert!(
+        process_ids(&["__watchdog", &install]).is_empty(),
+        "nothing to watch over yet"
+    );
     let run = scene.submit("home").await;
     scene.world.run_is(&run, &["succeeded"], STEP_LIMIT).await;
     assert_eq!(process_ids(&["__watchdog", &install]).len(), 1);
@@ -206,11 +241,18 @@ async fn gc_keeps_what_is_in_use_and_removes_what_is_lost() {
     let install = ours.split_once('=').expect("a label").1;
 
     let report = scene.world.command(&["gc", "--json"]);
-    assert_eq!(report["endpoint"]["address"], format!("unix://{}", scene.docker.socket().display()), "{report}");
+    assert_eq!(
+        report["endpoint"]["address"],
+        format!("unix://{}", scene.docker.socket().display()),
+        "{report}"
+    );
     assert_eq!(report["removed"], json!([]), "{report}");
     let kept = report["ours"]["kept"].as_array().expect("a list");
     assert_eq!(kept.len(), 4, "two stores, a service, a network: {report}");
-    assert!(kept.iter().all(|item| item["why"] == "its runner is alive"), "{report}");
+    assert!(
+        kept.iter().all(|item| item["why"] == "its runner is alive"),
+        "{report}"
+    );
 
     for watchdog in process_ids(&["__watchdog", install]) {
         // SAFETY: plain kill(2) on the process that the runner under test has just started for this world.
@@ -220,10 +262,21 @@ async fn gc_keeps_what_is_in_use_and_removes_what_is_lost() {
     let before = scene.docker.labelled(&ours).await;
     let planned = scene.world.command(&["gc", "--dry-run", "--json"]);
     assert_eq!(planned["removed"].as_array().map(Vec::len), Some(4), "{planned}");
-    assert_eq!(scene.docker.labelled(&ours).await, before, "a dry run touches nothing");
+    assert_eq!(
+        scene.docker.labelled(&ours).await,
+        before,
+        "a dry run touches nothing"
+    );
     let doctor = scene.world.command(&["doctor", "--json"]);
-    assert_eq!(doctor["containers"]["ours"]["lost"], planned["removed"], "{doctor}");
+    assert_eq!(
+        doctor["containers"]["ours"]["lost"], planned["removed"],
+        "{doctor}"
+    );
     let done = scene.world.command(&["gc", "--json"]);
-    assert_eq!((done["removed"].as_array().map(Vec::len), &done["left"]), (Some(4), &json!([])), "{done}");
+    assert_eq!(
+        (done["removed"].as_array().map(Vec::len), &done["left"]),
+        (Some(4), &json!([])),
+        "{done}"
+    );
     assert_eq!(scene.docker.labelled(&ours).await, []);
 }

@@ -22,7 +22,10 @@ async fn run(world: &World, case: &str, target: &str) -> (Value, String, Duratio
 fn passes(result: &Value) {
     for grader in ["url-matches", "dom-contains", "store-state"] {
         let scores = result["scores"].as_array().expect("scores");
-        let score = scores.iter().find(|score| score["graderId"] == grader).expect("a score each");
+        let score = scores
+            .iter()
+            .find(|score| score["graderId"] == grader)
+            .expect("a score each");
         assert_eq!(score["pass"], json!(true), "{score}");
     }
 }
@@ -44,23 +47,45 @@ async fn a_service_case_is_graded_warm_the_second_time_and_leaves_nothing() {
     let (result, log, cold) = run(&world, "first", &target).await;
     passes(&result);
     assert!(log.contains("deploying acme/shop@1.0.0"), "{log}");
-    assert_eq!(result["execution"]["runtime"], "docker", "{}", result["execution"]);
+    assert_eq!(
+        result["execution"]["runtime"], "docker",
+        "{}",
+        result["execution"]
+    );
     let snapshot = &result["snapshot"];
     assert_eq!(snapshot["kind"], "browser", "{snapshot}");
-    assert!(snapshot["dom"].as_str().is_some_and(|dom| dom.contains("done: serve first")), "{snapshot}");
+    assert!(
+        snapshot["dom"]
+            .as_str()
+            .is_some_and(|dom| dom.contains("done: serve first")),
+        "{snapshot}"
+    );
     let errors: Vec<&Value> = result["trace"]
         .as_array()
         .expect("trace")
         .iter()
         .filter(|event| event["kind"] == "error")
         .collect();
-    assert_eq!(errors.len(), 1, "the dead trace backend costs one event: {errors:?}");
+    assert_eq!(
+        errors.len(),
+        1,
+        "the dead trace backend costs one event: {errors:?}"
+    );
 
     let standing = docker.containers(&ours).await;
-    assert_eq!(standing.len(), 3, "two stores and a service, no browser: {standing:?}");
+    assert_eq!(
+        standing.len(),
+        3,
+        "two stores and a service, no browser: {standing:?}"
+    );
     let ids = |rows: &[Value]| rows.iter().map(|row| row["Id"].to_string()).collect::<Vec<_>>();
     for row in &standing {
-        for port in row["Ports"].as_array().into_iter().flatten().filter(|port| !port["IP"].is_null()) {
+        for port in row["Ports"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(|port| !port["IP"].is_null())
+        {
             assert_eq!(port["IP"], "127.0.0.1", "{row}");
         }
     }
@@ -69,15 +94,24 @@ async fn a_service_case_is_graded_warm_the_second_time_and_leaves_nothing() {
     let (result, log, warm) = run(&world, "second", &target).await;
     passes(&result);
     assert!(!log.contains("deploying"), "{log}");
-    assert_eq!(ids(&docker.containers(&ours).await), ids(&standing), "the same containers serve the second case");
+    assert_eq!(
+        ids(&docker.containers(&ours).await),
+        ids(&standing),
+        "the same containers serve the second case"
+    );
     println!("cold {} ms, warm {} ms", cold.as_millis(), warm.as_millis());
 
     runner.signal(libc::SIGTERM);
-    let exit = runner.wait_for_exit(Duration::from_secs(60)).expect("the runner ends");
+    let exit = runner
+        .wait_for_exit(Duration::from_secs(60))
+        .expect("the runner ends");
     assert_eq!(exit.code(), Some(0), "{}", runner.output());
     assert_eq!(docker.labelled(&ours).await, []);
     for volume in volumes {
-        assert!(!docker.has_volume(&volume).await, "the anonymous volume {volume} stays");
+        assert!(
+            !docker.has_volume(&volume).await,
+            "the anonymous volume {volume} stays"
+        );
     }
 }
 
@@ -102,11 +136,17 @@ async fn two_runners_of_one_machine_share_one_topology() {
     let (result, log, _) = run(&world, "second", &format!("self:{second_id}")).await;
     passes(&result);
     assert!(!log.contains("deploying"), "{log}");
-    assert_eq!(docker.containers(&ours).await.len(), standing, "adopted, not deployed again");
+    assert_eq!(
+        docker.containers(&ours).await.len(),
+        standing,
+        "adopted, not deployed again"
+    );
 
     for runner in [&mut first, &mut second] {
         runner.signal(libc::SIGTERM);
-        let exit = runner.wait_for_exit(Duration::from_secs(60)).expect("the runner ends");
+        let exit = runner
+            .wait_for_exit(Duration::from_secs(60))
+            .expect("the runner ends");
         assert_eq!(exit.code(), Some(0), "{}", runner.output());
     }
     assert_eq!(docker.labelled(&ours).await, []);

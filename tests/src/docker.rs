@@ -43,7 +43,9 @@ impl Docker {
         for image in [FRONT_DOOR, BROWSER].iter().chain(&STORES) {
             let (status, _) = docker.call("GET", &format!("/images/{image}/json"), None).await;
             if status != 200 {
-                return Err(format!("the image {image} is missing; cargo xtask images builds it"));
+                return Err(format!(
+                    "the image {image} is missing; cargo xtask images builds it"
+                ));
             }
         }
         Ok(docker)
@@ -83,7 +85,13 @@ impl Docker {
 
     /// The containers with a label (`key=value`), as the daemon lists them.
     pub async fn containers(&self, label: &str) -> Vec<Value> {
-        let (_, list) = self.call("GET", &format!("/containers/json?all=1&filters={}", filter(label)), None).await;
+        let (_, list) = self
+            .call(
+                "GET",
+                &format!("/containers/json?all=1&filters={}", filter(label)),
+                None,
+            )
+            .await;
         list.as_array().cloned().unwrap_or_default()
     }
 
@@ -93,11 +101,15 @@ impl Docker {
         for row in self.containers(label).await {
             found.push(("container", text(&row["Names"][0])));
         }
-        let (_, networks) = self.call("GET", &format!("/networks?filters={}", filter(label)), None).await;
+        let (_, networks) = self
+            .call("GET", &format!("/networks?filters={}", filter(label)), None)
+            .await;
         for row in networks.as_array().into_iter().flatten() {
             found.push(("network", text(&row["Name"])));
         }
-        let (_, volumes) = self.call("GET", &format!("/volumes?filters={}", filter(label)), None).await;
+        let (_, volumes) = self
+            .call("GET", &format!("/volumes?filters={}", filter(label)), None)
+            .await;
         for row in volumes["Volumes"].as_array().into_iter().flatten() {
             found.push(("volume", text(&row["Name"])));
         }
@@ -106,9 +118,11 @@ impl Docker {
 
     /// The anonymous volumes of the containers with a label: nothing else tells whose they are.
     pub async fn anonymous_volumes(&self, label: &str) -> BTreeSet<String> {
-        let mounts = self.containers(label).await.into_iter().flat_map(|row| {
-            row["Mounts"].as_array().cloned().unwrap_or_default()
-        });
+        let mounts = self
+            .containers(label)
+            .await
+            .into_iter()
+            .flat_map(|row| row["Mounts"].as_array().cloned().unwrap_or_default());
         mounts
             .filter(|mount| mount["Type"] == "volume")
             .map(|mount| text(&mount["Name"]))
@@ -134,21 +148,36 @@ impl Bystanders {
         let name = format!("bystander-{tag}");
         let labels = json!({"bystander": tag});
         let (status, _) = docker
-            .call("POST", "/networks/create", Some(json!({"Name": name, "Labels": labels})))
+            .call(
+                "POST",
+                "/networks/create",
+                Some(json!({"Name": name, "Labels": labels})),
+            )
             .await;
         assert_eq!(status, 201);
         let (status, _) = docker
-            .call("POST", "/volumes/create", Some(json!({"Name": name, "Labels": labels})))
+            .call(
+                "POST",
+                "/volumes/create",
+                Some(json!({"Name": name, "Labels": labels})),
+            )
             .await;
         assert_eq!(status, 201);
         let body = json!({"Image": FRONT_DOOR, "Labels": labels, "HostConfig": {
             "NetworkMode": name, "Binds": [format!("{name}:/data")]}});
         let container = create(docker, &name, body).await;
-        let (status, _) = docker.call("POST", &format!("/containers/{container}/start"), None).await;
+        let (status, _) = docker
+            .call("POST", &format!("/containers/{container}/start"), None)
+            .await;
         assert_eq!(status, 204);
         let foreign = json!({"bystander": tag, "everdict.install": "another", "everdict.runner": "other",
             "everdict.owner-pid": "1", "everdict.owner-start": "1", "everdict.owner-boot": "1"});
-        create(docker, &format!("{name}-foreign"), json!({"Image": FRONT_DOOR, "Labels": foreign})).await;
+        create(
+            docker,
+            &format!("{name}-foreign"),
+            json!({"Image": FRONT_DOOR, "Labels": foreign}),
+        )
+        .await;
         let before = Self::look(docker, tag, &container).await;
         Self {
             tag: tag.to_owned(),
@@ -158,7 +187,9 @@ impl Bystanders {
     }
 
     async fn look(docker: &Docker, tag: &str, container: &str) -> Value {
-        let (_, row) = docker.call("GET", &format!("/containers/{container}/json"), None).await;
+        let (_, row) = docker
+            .call("GET", &format!("/containers/{container}/json"), None)
+            .await;
         json!({
             "objects": docker.labelled(&format!("bystander={tag}")).await,
             "state": row["State"]["Status"], "pid": row["State"]["Pid"], "started": row["State"]["StartedAt"],
@@ -168,7 +199,12 @@ impl Bystanders {
     /// Asserts that all of them are as they were.
     pub async fn are_untouched(&self, docker: &Docker) {
         let now = Self::look(docker, &self.tag, &self.container).await;
-        assert_eq!(self.before["objects"].as_array().map(Vec::len), Some(4), "{}", self.before);
+        assert_eq!(
+            self.before["objects"].as_array().map(Vec::len),
+            Some(4),
+            "{}",
+            self.before
+        );
         assert_eq!(now, self.before, "what isn't ours is as it was");
     }
 
@@ -176,21 +212,31 @@ impl Bystanders {
     pub async fn remove(docker: &Docker, tag: &str) {
         let name = format!("bystander-{tag}");
         for container in [name.clone(), format!("{name}-foreign")] {
-            docker.call("DELETE", &format!("/containers/{container}?force=1&v=1"), None).await;
+            docker
+                .call("DELETE", &format!("/containers/{container}?force=1&v=1"), None)
+                .await;
         }
         docker.call("DELETE", &format!("/networks/{name}"), None).await;
-        docker.call("DELETE", &format!("/volumes/{name}?force=1"), None).await;
+        docker
+            .call("DELETE", &format!("/volumes/{name}?force=1"), None)
+            .await;
     }
 }
 
 async fn create(docker: &Docker, name: &str, body: Value) -> String {
-    let (status, reply) = docker.call("POST", &format!("/containers/create?name={name}"), Some(body)).await;
+    let (status, reply) = docker
+        .call("POST", &format!("/containers/create?name={name}"), Some(body))
+        .await;
     assert_eq!(status, 201, "{reply}");
     text(&reply["Id"])
 }
 
 fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().trim_start_matches('/').to_owned()
+    value
+        .as_str()
+        .unwrap_or_default()
+        .trim_start_matches('/')
+        .to_owned()
 }
 
 /// A label filter, written for a URL.

@@ -64,15 +64,24 @@ impl World {
     pub async fn capabilities(&self, runner: &str) -> Vec<String> {
         let (_, roster) = self.call(reqwest::Method::GET, "/runners", None).await;
         let rows = roster["runners"].as_array().cloned().unwrap_or_default();
-        let row = rows.into_iter().find(|row| row["id"] == runner).unwrap_or_default();
+        let row = rows
+            .into_iter()
+            .find(|row| row["id"] == runner)
+            .unwrap_or_default();
         let words = row["capabilities"].as_array().cloned().unwrap_or_default();
-        words.iter().filter_map(|word| word.as_str().map(str::to_owned)).collect()
+        words
+            .iter()
+            .filter_map(|word| word.as_str().map(str::to_owned))
+            .collect()
     }
 
     /// Waits until the hub knows that a runner takes containers.
     pub async fn takes_containers(&self, runner: &str) {
         eventually("the runner offers docker", OFFER_LIMIT, || async {
-            self.capabilities(runner).await.contains(&"docker".to_owned()).then_some(())
+            self.capabilities(runner)
+                .await
+                .contains(&"docker".to_owned())
+                .then_some(())
         })
         .await;
     }

@@ -259,7 +259,10 @@ impl Room {
             .map(|taken| taken.source.to_string())
             .unwrap_or_default();
         let daemon = engine.info().await.map_err(|error| error.to_string())?;
-        if opened.as_ref().is_some_and(|opened| opened.is_of(&engine, &daemon)) {
+        if opened
+            .as_ref()
+            .is_some_and(|opened| opened.is_of(&engine, &daemon))
+        {
             return Ok(());
         }
         let options = self.runtime_options();
@@ -302,7 +305,12 @@ impl Room {
     }
 
     async fn trim(&self) {
-        let engine = self.opened.lock().await.as_ref().map(|opened| opened.runtime().engine().clone());
+        let engine = self
+            .opened
+            .lock()
+            .await
+            .as_ref()
+            .map(|opened| opened.runtime().engine().clone());
         let Some(engine) = engine else { return };
         match self.keeper.trim(&engine).await {
             Ok(trimmed) if trimmed.removed.is_empty() => {}

@@ -254,7 +254,11 @@ fn leftovers(report: &ContainerReport) -> Check {
         (lost, kept) => format!("{lost} whose runner has ended, {kept} that stay"),
     };
     let fix = (lost > 0).then_some("everdict-runner gc removes it; `gc --dry-run` lists it first");
-    let state = if lost > 0 { CheckState::Warn } else { CheckState::Ok };
+    let state = if lost > 0 {
+        CheckState::Warn
+    } else {
+        CheckState::Ok
+    };
     check("docker-leftovers", state, what, &why, fix)
 }
 

@@ -8,7 +8,9 @@ use std::time::Duration;
 use everdict_cases::DockerTopologies;
 use everdict_contracts::{Capability, CaseJob, HarnessSpec};
 use everdict_exec::HostEnv;
-use everdict_runner_core::{Executor, Runner, RunnerConfig, RunnerEvent, RunnerHandle, RunnerSnapshot, RunnerState};
+use everdict_runner_core::{
+    Executor, Runner, RunnerConfig, RunnerEvent, RunnerHandle, RunnerSnapshot, RunnerState,
+};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use reqwest::Url;

@@ -196,7 +196,10 @@ mod tests {
         let all: Vec<Vec<u8>> = std::thread::scope(|scope| {
             let path = &path;
             let made = (0..8_u8).map(|i| scope.spawn(move || read_or_create(path, || vec![i; 16]).unwrap()));
-            made.collect::<Vec<_>>().into_iter().map(|one| one.join().unwrap()).collect()
+            made.collect::<Vec<_>>()
+                .into_iter()
+                .map(|one| one.join().unwrap())
+                .collect()
         });
         assert!(all.iter().all(|one| *one == all[0]));
         assert_eq!(read(&path).unwrap().unwrap(), all[0]);

@@ -179,7 +179,10 @@ mod tests {
         let topology = Settings::parse("settings.toml", text).unwrap().topology;
         assert_eq!(topology.disk_floor, 12_000_000_000);
         assert_eq!(topology.image_budget, None);
-        assert_eq!(topology.allow_host_volumes, [Path::new("/srv/a"), Path::new("/b")]);
+        assert_eq!(
+            topology.allow_host_volumes,
+            [Path::new("/srv/a"), Path::new("/b")]
+        );
         assert_eq!(topology.endpoint, None);
         assert_eq!(topology.idle_ttl, Duration::from_secs(1800));
     }

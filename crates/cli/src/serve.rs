@@ -1,7 +1,8 @@
 //! Runners in the foreground: shows what happens, and stops as the signals ask.
 
 use everdict_app::{
-    ContainerOptions, Engine, EngineSnapshot, Outcome, Problem, Result, RunnerEvent, RunnerPlan, RunnerState, RunnerView,
+    ContainerOptions, Engine, EngineSnapshot, Outcome, Problem, Result, RunnerEvent, RunnerPlan, RunnerState,
+    RunnerView,
 };
 use serde_json::json;
 use tokio::sync::broadcast;

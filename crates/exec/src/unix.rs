@@ -1,8 +1,8 @@
 //! Processes as Unix knows them: a group per launch, exact identities, and a sweep for what left its group.
 
+mod companion;
 #[cfg(target_os = "linux")]
 mod proc_linux;
-mod companion;
 mod registry;
 mod spawned;
 #[cfg(target_os = "linux")]

@@ -8,7 +8,8 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::time::{Duration, Instant};
 
 use everdict_exec::{
-    Companion, Ended, ExecError, ExitStatus, Launch, become_subreaper, become_subreaper_beside_other_children, run,
+    Companion, Ended, ExecError, ExitStatus, Launch, become_subreaper,
+    become_subreaper_beside_other_children, run,
 };
 use support::{PATIENCE, World, eventually, odd_sleep, processes_with, sleepers};
 use tokio_util::sync::CancellationToken;
@@ -441,7 +442,11 @@ async fn a_companion_is_no_stray_of_a_launch_and_ends_with_its_pipe() {
     let (running, cancel) = (world.shell("sleep 30"), CancellationToken::new());
     let running = run(running, None, &cancel);
     tokio::pin!(running);
-    assert!(tokio::time::timeout(Duration::from_millis(50), &mut running).await.is_err());
+    assert!(
+        tokio::time::timeout(Duration::from_millis(50), &mut running)
+            .await
+            .is_err()
+    );
     let script = format!("while read -r line; do :; done; echo over > '{}'", mark.display());
     let mut companion = Companion::start("/bin/sh".as_ref(), ["-c", &script]).unwrap();
     world.sh("(setsid sleep 30 &); true").await;
@@ -450,7 +455,13 @@ async fn a_companion_is_no_stray_of_a_launch_and_ends_with_its_pipe() {
     assert!(companion.is_alive());
     let pid = companion.id().unwrap();
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let session = stat.rsplit(')').next().unwrap().split_ascii_whitespace().nth(3).unwrap();
+    let session = stat
+        .rsplit(')')
+        .next()
+        .unwrap()
+        .split_ascii_whitespace()
+        .nth(3)
+        .unwrap();
     assert_eq!(session, pid.to_string(), "it leads a session of its own");
     assert_eq!(std::fs::read(format!("/proc/{pid}/environ")).unwrap(), b"");
     assert!(companion.ended(PATIENCE).await);

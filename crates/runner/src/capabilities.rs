@@ -67,7 +67,10 @@ impl ContainerOffer {
     /// Whether its capabilities are there, and the reason.
     fn found(&self) -> (Offer, String) {
         match self {
-            Self::Unknown => (Offer::Absent, "the container engine has not answered yet".to_owned()),
+            Self::Unknown => (
+                Offer::Absent,
+                "the container engine has not answered yet".to_owned(),
+            ),
             Self::Ready(where_) => (Offer::Offered, where_.clone()),
             Self::HeldBack(why) => (Offer::HeldBack, why.clone()),
             Self::Absent(why) => (Offer::Absent, why.clone()),
@@ -162,11 +165,7 @@ impl Inputs {
     }
 
     /// Looks again and again until `stop`, and publishes what is seen.
-    pub(crate) async fn keep_looking(
-        mut self,
-        publish: impl Fn(CapabilityReport),
-        stop: CancellationToken,
-    ) {
+    pub(crate) async fn keep_looking(mut self, publish: impl Fn(CapabilityReport), stop: CancellationToken) {
         loop {
             tokio::select! {
                 biased;
@@ -199,7 +198,11 @@ mod tests {
     fn offer(containers: &ContainerOffer, off: &[Capability], wanted: Capability) -> CapabilityStatus {
         let off = off.iter().copied().collect();
         let report = probe(&HostEnv::default(), containers, &off);
-        report.entries.into_iter().find(|entry| entry.capability == wanted).unwrap()
+        report
+            .entries
+            .into_iter()
+            .find(|entry| entry.capability == wanted)
+            .unwrap()
     }
 
     #[test]
@@ -213,7 +216,10 @@ mod tests {
             assert_eq!(offer(&low, &[], capability).offer, Offer::HeldBack);
             assert_eq!(offer(&low, &[], capability).reason, "disk low");
             assert_eq!(offer(&gone, &[capability], capability).offer, Offer::Absent);
-            assert_eq!(offer(&ContainerOffer::Unknown, &[], capability).offer, Offer::Absent);
+            assert_eq!(
+                offer(&ContainerOffer::Unknown, &[], capability).offer,
+                Offer::Absent
+            );
         }
     }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use everdict_contracts::{
     AcceptedReply, AttemptToken, CaseJob, CaseResult, DecodeError, FailArgs, HeartbeatArgs, HeartbeatReply,
-    Lease, LeaseArgs, LeaseReply, PushReply, ReportLogArgs, ReportScreenArgs,
-    ReportTraceArgs, ReportTrackArgs, TraceEvent, TrackEntry, decode,
+    Lease, LeaseArgs, LeaseReply, PushReply, ReportLogArgs, ReportScreenArgs, ReportTraceArgs,
+    ReportTrackArgs, TraceEvent, TrackEntry, decode,
 };
 use rmcp::model::JsonObject;
 use serde::Serialize;

@@ -160,7 +160,8 @@ impl RunnerHandle {
 
     /// While held no new job is taken; a waiting poll is cut at once, and running jobs go on and report.
     pub fn hold(&self, held: bool) {
-        self.held.send_if_modified(|now| std::mem::replace(now, held) != held);
+        self.held
+            .send_if_modified(|now| std::mem::replace(now, held) != held);
     }
 
     /// Offers every capability of this machine except these, from the next lease on.

@@ -46,9 +46,11 @@ pub(crate) struct BrowserOrder<'a> {
 ///
 /// Runs to its end like a deployment; what was made is removed again on failure and on cancel, or left in `debts`.
 pub(crate) async fn provision(order: &BrowserOrder<'_>, debts: &mut Vec<Debt>) -> Result<Browser, Fault> {
-    let plan = order.plan.browser.as_ref().ok_or_else(|| {
-        Fault::bad_request("harnessSpec.target: the harness has no browser of its own")
-    })?;
+    let plan = order
+        .plan
+        .browser
+        .as_ref()
+        .ok_or_else(|| Fault::bad_request("harnessSpec.target: the harness has no browser of its own"))?;
     let made = std::sync::Mutex::new(Vec::new());
     let means = Means {
         engine: order.engine,
@@ -61,11 +63,19 @@ pub(crate) async fn provision(order: &BrowserOrder<'_>, debts: &mut Vec<Debt>) -
     let site = Site::new(means, order.plan, order.network);
     let result = order.start(&site, plan).await;
     if result.is_err() {
-        let made = made.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let remover =
-            Remover { engine: order.engine, install: install(order.plan), topology: &order.plan.name };
+        let made = made
+            .into_inner()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let remover = Remover {
+            engine: order.engine,
+            install: install(order.plan),
+            topology: &order.plan.name,
+        };
         let left = remover.container_ids(&made).await.into_iter();
-        debts.extend(left.map(|debt| Debt { shared: false, ..debt }));
+        debts.extend(left.map(|debt| Debt {
+            shared: false,
+            ..debt
+        }));
     }
     result
 }
@@ -77,12 +87,20 @@ impl BrowserOrder<'_> {
         site.created(&id);
         site.still_wanted()?;
         site.start(&id).await.map_err(EngineError::into_fault)?;
-        let view = self.engine.inspect_container(&id).await.map_err(EngineError::into_fault)?;
-        let address = view.ports.get(&plan.port).map(|port| SocketAddr::new(IpAddr::from([127, 0, 0, 1]), *port));
+        let view = self
+            .engine
+            .inspect_container(&id)
+            .await
+            .map_err(EngineError::into_fault)?;
+        let address = view
+            .ports
+            .get(&plan.port)
+            .map(|port| SocketAddr::new(IpAddr::from([127, 0, 0, 1]), *port));
         let probe = match address {
-            Some(address) if view.state == RunState::Running => {
-                Probe::HttpOk { address, path: "/json/version".to_owned() }
-            }
+            Some(address) if view.state == RunState::Running => Probe::HttpOk {
+                address,
+                path: "/json/version".to_owned(),
+            },
             _ => Probe::Settled { needed: false },
         };
         until_ready(&Wait {
@@ -90,7 +108,11 @@ impl BrowserOrder<'_> {
             container: &id,
             what: "the browser",
             probe: &probe,
-            blame: if plan.extension { Blame::Harness } else { Blame::Machine },
+            blame: if plan.extension {
+                Blame::Harness
+            } else {
+                Blame::Machine
+            },
             may_finish: false,
             budget: plan.readiness.timeout,
             interval: plan.readiness.interval,
@@ -103,14 +125,20 @@ impl BrowserOrder<'_> {
 
     async fn create(&self, site: &Site<'_>, plan: &BrowserPlan, name: &str) -> Result<String, Fault> {
         let labels = labels::of_case(&self.plan.labels, self.run, self.attempt);
-        let common = Common { network: self.network, labels: &labels };
+        let common = Common {
+            network: self.network,
+            labels: &labels,
+        };
         let alias = names::browser_alias(self.run);
         let body = browser_body(&common, plan, &alias);
         site.still_wanted()?;
         match self.engine.create_container(name, body.clone()).await {
             Err(error) if error.kind == EngineErrorKind::NameTaken => {
                 site.clear_name(name).await?;
-                self.engine.create_container(name, body).await.map_err(EngineError::into_fault)
+                self.engine
+                    .create_container(name, body)
+                    .await
+                    .map_err(EngineError::into_fault)
             }
             other => other.map_err(EngineError::into_fault),
         }

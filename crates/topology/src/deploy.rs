@@ -23,11 +23,11 @@ use crate::plan::{StorePlan, TopologyPlan};
 use crate::runtime::Progress;
 
 pub(crate) use body::{Common, browser as browser_body};
-pub(crate) use golden::PreparedImages;
 use golden::Prepared;
+pub(crate) use golden::PreparedImages;
 pub(crate) use member::{Member, Up};
-pub(crate) use survey::{Survey, filter, filter_install};
 use survey::is_member;
+pub(crate) use survey::{Survey, filter, filter_install};
 pub use teardown::{Debt, DebtObject};
 pub(crate) use teardown::{Remover, tear_down};
 
@@ -80,9 +80,25 @@ pub(crate) struct Means<'a> {
 impl<'a> Site<'a> {
     /// The token is listened to, never cancelled.
     pub(crate) fn new(means: Means<'a>, plan: &'a TopologyPlan, network: &str) -> Self {
-        let Means { engine, cancel, progress, made, prepared, in_use } = means;
+        let Means {
+            engine,
+            cancel,
+            progress,
+            made,
+            prepared,
+            in_use,
+        } = means;
         let cancel = cancel.child_token();
-        Self { engine, plan, network: network.to_owned(), cancel, progress, made, prepared, in_use }
+        Self {
+            engine,
+            plan,
+            network: network.to_owned(),
+            cancel,
+            progress,
+            made,
+            prepared,
+            in_use,
+        }
     }
 
     async fn prepared(&self, plan: &StorePlan) -> Option<Prepared> {
@@ -90,7 +106,10 @@ impl<'a> Site<'a> {
     }
 
     pub(crate) fn created(&self, id: &str) {
-        self.made.lock().unwrap_or_else(PoisonError::into_inner).push(id.to_owned());
+        self.made
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(id.to_owned());
     }
 
     pub(crate) fn note(&self, line: &str) {
@@ -112,7 +131,9 @@ impl<'a> Site<'a> {
 /// `made`.
 pub(crate) async fn stand_up(plan: &TopologyPlan, means: Means<'_>) -> Result<Standing, Fault> {
     let engine = means.engine;
-    let survey = Survey::take(engine, install(plan), &plan.name).await.map_err(EngineError::into_fault)?;
+    let survey = Survey::take(engine, install(plan), &plan.name)
+        .await
+        .map_err(EngineError::into_fault)?;
     let intact = survey.intact(plan);
     let network = match survey.network() {
         Some(network) => network.id.clone(),
@@ -127,35 +148,59 @@ pub(crate) async fn stand_up(plan: &TopologyPlan, means: Means<'_>) -> Result<St
         _ => Origin::Healed,
     };
     if origin == Origin::Deployed {
-        site.note(&format!("deploying {} ({} containers)", plan.key, plan.containers().count()));
+        site.note(&format!(
+            "deploying {} ({} containers)",
+            plan.key,
+            plan.containers().count()
+        ));
     }
     make_volumes(engine, plan).await?;
     let members = site.make_missing(kept).await?;
-    Ok(Standing { network: site.network, members, origin })
+    Ok(Standing {
+        network: site.network,
+        members,
+        origin,
+    })
 }
 
 /// The installation that a plan is for.
 pub(crate) fn install(plan: &TopologyPlan) -> &str {
-    plan.labels.get(labels::INSTALL).map(String::as_str).unwrap_or_default()
+    plan.labels
+        .get(labels::INSTALL)
+        .map(String::as_str)
+        .unwrap_or_default()
 }
 
 async fn make_network(engine: &Engine, plan: &TopologyPlan) -> Result<String, Fault> {
     let labels = labels::of_kind(&plan.labels, Kind::Network, None);
-    let request = NetworkRequest { name: &plan.name, labels: &labels };
-    engine.create_network(&request).await.map_err(EngineError::into_fault)
+    let request = NetworkRequest {
+        name: &plan.name,
+        labels: &labels,
+    };
+    engine
+        .create_network(&request)
+        .await
+        .map_err(EngineError::into_fault)
 }
 
 async fn make_volumes(engine: &Engine, plan: &TopologyPlan) -> Result<(), Fault> {
     let labels = labels::of_kind(&plan.labels, Kind::Volume, None);
     for volume in &plan.volumes {
-        engine.create_volume(volume, &labels).await.map_err(EngineError::into_fault)?;
+        engine
+            .create_volume(volume, &labels)
+            .await
+            .map_err(EngineError::into_fault)?;
     }
     Ok(())
 }
 
 impl Site<'_> {
     fn members(&self) -> impl Iterator<Item = Member<'_>> {
-        self.plan.stores.iter().map(Member::Store).chain(self.plan.services.iter().map(Member::Service))
+        self.plan
+            .stores
+            .iter()
+            .map(Member::Store)
+            .chain(self.plan.services.iter().map(Member::Service))
     }
 
     async fn take_over_all(
@@ -178,9 +223,17 @@ impl Site<'_> {
             .filter(|row| is_member(row) && !kept.contains_key(&row.name))
             .cloned()
             .collect();
-        let spare: Vec<_> =
-            survey.networks.iter().filter(|network| network.id != self.network).cloned().collect();
-        let remover = Remover { engine: self.engine, install: install(self.plan), topology: &self.plan.name };
+        let spare: Vec<_> = survey
+            .networks
+            .iter()
+            .filter(|network| network.id != self.network)
+            .cloned()
+            .collect();
+        let remover = Remover {
+            engine: self.engine,
+            install: install(self.plan),
+            topology: &self.plan.name,
+        };
         let mut left = remover.containers(&stale).await;
         left.extend(remover.networks(&spare).await);
         for debt in left {

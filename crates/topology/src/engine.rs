@@ -86,13 +86,20 @@ impl Engine {
         const OPERATION: &str = "connect to the docker daemon";
         let docker = open(address).map_err(|error| EngineError::from_bollard(OPERATION, error))?;
         let docker = within(OPERATION, READ_LIMIT, docker.negotiate_version()).await?;
-        Ok(Self { docker, address: Arc::from(address), removal_limit: REMOVE_LIMIT })
+        Ok(Self {
+            docker,
+            address: Arc::from(address),
+            removal_limit: REMOVE_LIMIT,
+        })
     }
 
     /// Waits for no longer than `limit` until one thing is removed, and for twice that in a whole clean-up.
     #[must_use]
     pub fn with_removal_limit(self, limit: Duration) -> Self {
-        Self { removal_limit: limit, ..self }
+        Self {
+            removal_limit: limit,
+            ..self
+        }
     }
 
     pub(crate) fn removal_limit(&self) -> Duration {
@@ -114,7 +121,9 @@ impl Engine {
     /// # Errors
     /// [`EngineErrorKind::Unreachable`] or [`EngineErrorKind::TimedOut`].
     pub async fn ping(&self) -> Result<(), EngineError> {
-        within("ping the docker daemon", READ_LIMIT, self.docker.ping()).await.map(drop)
+        within("ping the docker daemon", READ_LIMIT, self.docker.ping())
+            .await
+            .map(drop)
     }
 
     /// Asks the daemon about itself.
@@ -122,7 +131,12 @@ impl Engine {
     /// # Errors
     /// Any [`EngineError`].
     pub async fn info(&self) -> Result<DaemonInfo, EngineError> {
-        let info = within("ask the docker daemon about itself", READ_LIMIT, self.docker.info()).await?;
+        let info = within(
+            "ask the docker daemon about itself",
+            READ_LIMIT,
+            self.docker.info(),
+        )
+        .await?;
         let number = |value: Option<i64>| u64::try_from(value.unwrap_or_default()).unwrap_or_default();
         Ok(DaemonInfo {
             id: info.id.unwrap_or_default(),
@@ -169,7 +183,9 @@ async fn within<T>(
 #[cfg(unix)]
 fn open(address: &str) -> Result<Docker, bollard::errors::Error> {
     if address.contains("://") && !address.starts_with("unix://") {
-        return Err(bollard::errors::Error::UnsupportedURISchemeError { uri: address.to_owned() });
+        return Err(bollard::errors::Error::UnsupportedURISchemeError {
+            uri: address.to_owned(),
+        });
     }
     Docker::connect_with_unix(address, TRANSPORT_SECONDS, API_DEFAULT_VERSION)
 }

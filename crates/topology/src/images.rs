@@ -332,7 +332,12 @@ pub async fn missing(engine: &Engine, images: &[String]) -> Result<Vec<String>, 
         let look = engine.docker().inspect_image(image);
         match engine.call("inspect an image", READ_LIMIT, look).await {
             Ok(_) => {}
-            Err(error) if matches!(error.kind, EngineErrorKind::NoSuchImage | EngineErrorKind::NotFound) => {
+            Err(error)
+                if matches!(
+                    error.kind,
+                    EngineErrorKind::NoSuchImage | EngineErrorKind::NotFound
+                ) =>
+            {
                 missing.push(image.clone());
             }
             Err(error) => return Err(error),

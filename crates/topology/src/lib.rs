@@ -11,7 +11,10 @@
 //! - what a process leaves behind, however it ends, goes: by its own clean-up, the [`watchdog`], or the next
 //!   [`reaper::sweep`]; what resists is a [`Debt`] that is tried again.
 
-#![expect(missing_docs, reason = "fields carry the protocol's own names; a comment stands where the name isn't enough")]
+#![expect(
+    missing_docs,
+    reason = "fields carry the protocol's own names; a comment stands where the name isn't enough"
+)]
 
 mod browser;
 pub mod case_container;

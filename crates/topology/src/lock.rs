@@ -89,7 +89,12 @@ impl LockFolder {
 
     fn file(&self, topology: &str, kind: &str) -> io::Result<File> {
         let path = self.folder.join(format!("{topology}.{kind}"));
-        OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path)
+        OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .open(path)
     }
 }
 
@@ -113,11 +118,21 @@ mod tests {
         let locks = LockFolder::open(state.path(), "daemon").unwrap();
         let held = locks.site("everdict-a").await.unwrap();
         assert!(locks.try_site("everdict-a").unwrap().is_none());
-        assert!(locks.try_site("everdict-b").unwrap().is_some(), "another topology is free");
+        assert!(
+            locks.try_site("everdict-b").unwrap().is_some(),
+            "another topology is free"
+        );
         let next = locks.site("everdict-a");
-        assert!(tokio::time::timeout(Duration::from_millis(30), next).await.is_err());
+        assert!(
+            tokio::time::timeout(Duration::from_millis(30), next)
+                .await
+                .is_err()
+        );
         drop(held);
-        tokio::time::timeout(Duration::from_secs(5), locks.site("everdict-a")).await.unwrap().unwrap();
+        tokio::time::timeout(Duration::from_secs(5), locks.site("everdict-a"))
+            .await
+            .unwrap()
+            .unwrap();
     }
 
     #[test]
@@ -131,7 +146,10 @@ mod tests {
         assert!(locks.try_unused("t").unwrap().is_none());
         drop(second);
         let wrecking = locks.try_unused("t").unwrap().unwrap();
-        assert!(locks.try_use("t").unwrap().is_none(), "nobody moves in while it is taken down");
+        assert!(
+            locks.try_use("t").unwrap().is_none(),
+            "nobody moves in while it is taken down"
+        );
         drop(wrecking);
         assert!(locks.try_use("t").unwrap().is_some());
     }

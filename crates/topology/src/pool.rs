@@ -88,7 +88,10 @@ impl Pool {
     }
 
     pub(crate) fn owe(&self, debts: impl IntoIterator<Item = Debt>) {
-        self.debts.lock().unwrap_or_else(PoisonError::into_inner).extend(debts);
+        self.debts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .extend(debts);
     }
 
     /// What could not be removed so far.
@@ -129,7 +132,10 @@ impl Pool {
             };
             outcome?;
         }
-        let text = format!("{} doesn't stay up: containers end as soon as all are ready", plan.key);
+        let text = format!(
+            "{} doesn't stay up: containers end as soon as all are ready",
+            plan.key
+        );
         Err(Fault::new(ErrorCode::UpstreamError, text))
     }
 
@@ -157,7 +163,10 @@ impl Pool {
         let (tell, done) = watch::channel(None);
         let cancel = CancellationToken::new();
         let interest = Arc::new(cancel.clone().drop_guard());
-        let deploying = Deploying { done, interest: Arc::downgrade(&interest) };
+        let deploying = Deploying {
+            done,
+            interest: Arc::downgrade(&interest),
+        };
         slots.insert(plan.name.clone(), Slot::Deploying(deploying.clone()));
         let (pool, plan, progress) = (Arc::clone(self), Arc::clone(plan), Arc::clone(&scope.progress));
         let prepared = prepare()(cancel.clone());
@@ -216,7 +225,10 @@ impl Pool {
             let left = self.take_back(plan, &made, unused).await;
             if !left.is_empty() {
                 let names: Vec<String> = left.iter().map(|debt| debt.object.to_string()).collect();
-                progress(&format!("cleanup_incomplete, to be tried again: {}", names.join(", ")));
+                progress(&format!(
+                    "cleanup_incomplete, to be tried again: {}",
+                    names.join(", ")
+                ));
                 self.owe(left);
             }
         }
@@ -233,7 +245,11 @@ impl Pool {
         if unused.is_some() {
             return tear_down(&self.engine, install(plan), &plan.name).await;
         }
-        let remover = Remover { engine: &self.engine, install: install(plan), topology: &plan.name };
+        let remover = Remover {
+            engine: &self.engine,
+            install: install(plan),
+            topology: &plan.name,
+        };
         remover.container_ids(made).await
     }
 
@@ -275,9 +291,12 @@ impl Pool {
     pub(crate) async fn sweep_idle(&self, idle: Duration) -> Vec<String> {
         let now = Instant::now();
         let names: Vec<String> = self.slots().keys().cloned().collect();
-        let drains = names.iter().map(|name| self.drain(name, |warm| {
-            warm.idle_since().is_some_and(|since| now.saturating_duration_since(since) >= idle)
-        }));
+        let drains = names.iter().map(|name| {
+            self.drain(name, |warm| {
+                warm.idle_since()
+                    .is_some_and(|since| now.saturating_duration_since(since) >= idle)
+            })
+        });
         join_all(drains).await.into_iter().flatten().collect()
     }
 
@@ -301,8 +320,12 @@ impl Pool {
 
     /// Takes a topology down unless another process is at it or uses it, which then has to.
     async fn take_down(&self, plan: &TopologyPlan) -> bool {
-        let Ok(Some(_site)) = self.locks.try_site(&plan.name) else { return false };
-        let Ok(Some(_unused)) = self.locks.try_unused(&plan.name) else { return false };
+        let Ok(Some(_site)) = self.locks.try_site(&plan.name) else {
+            return false;
+        };
+        let Ok(Some(_unused)) = self.locks.try_unused(&plan.name) else {
+            return false;
+        };
         let left = tear_down(&self.engine, install(plan), &plan.name).await;
         let gone = left.is_empty();
         self.owe(left);
@@ -313,12 +336,16 @@ impl Pool {
     /// have been carried out later.
     pub(crate) async fn take_down_strays(&self, install: &str, names: std::collections::BTreeSet<String>) {
         for name in names {
-            let Ok(Some(_site)) = self.locks.try_site(&name) else { continue };
+            let Ok(Some(_site)) = self.locks.try_site(&name) else {
+                continue;
+            };
             // In this order: a deployment that begins now waits for the site lock.
             if self.slots().contains_key(&name) {
                 continue;
             }
-            let Ok(Some(_unused)) = self.locks.try_unused(&name) else { continue };
+            let Ok(Some(_unused)) = self.locks.try_unused(&name) else {
+                continue;
+            };
             self.owe(tear_down(&self.engine, install, &name).await);
         }
     }
@@ -327,7 +354,11 @@ impl Pool {
     pub(crate) async fn pay_debts(&self) {
         let owed = std::mem::take(&mut *self.debts.lock().unwrap_or_else(PoisonError::into_inner));
         for debt in owed {
-            let still = if debt.shared { self.pay_shared(debt).await } else { debt.pay(&self.engine).await };
+            let still = if debt.shared {
+                self.pay_shared(debt).await
+            } else {
+                debt.pay(&self.engine).await
+            };
             self.owe(still);
         }
     }
@@ -344,8 +375,12 @@ impl Pool {
         if beside {
             return debt.pay(&self.engine).await;
         }
-        let Ok(Some(_site)) = self.locks.try_site(&debt.topology) else { return Some(debt) };
-        let Ok(Some(_unused)) = self.locks.try_unused(&debt.topology) else { return None };
+        let Ok(Some(_site)) = self.locks.try_site(&debt.topology) else {
+            return Some(debt);
+        };
+        let Ok(Some(_unused)) = self.locks.try_unused(&debt.topology) else {
+            return None;
+        };
         debt.pay(&self.engine).await
     }
 }
@@ -353,12 +388,18 @@ impl Pool {
 /// Refuses a daemon whose clock is off, as that of a virtual machine is after a long sleep: in its containers every
 /// certificate and token would be invalid, and the agent would be blamed.
 async fn check_clock(engine: &Engine) -> Result<(), Fault> {
-    let Some(theirs) = engine.info().await.map_err(EngineError::into_fault)?.time else { return Ok(()) };
+    let Some(theirs) = engine.info().await.map_err(EngineError::into_fault)?.time else {
+        return Ok(());
+    };
     let behind = jiff::Timestamp::now().duration_since(theirs);
     if behind.unsigned_abs() <= CLOCK_TOLERANCE {
         return Ok(());
     }
-    let way = if behind.is_negative() { "ahead of" } else { "behind" };
+    let way = if behind.is_negative() {
+        "ahead of"
+    } else {
+        "behind"
+    };
     let text = format!(
         "the docker daemon's clock is {} s {way} this machine's: restart docker or its virtual machine",
         behind.unsigned_abs().as_secs()
@@ -367,7 +408,11 @@ async fn check_clock(engine: &Engine) -> Result<(), Fault> {
 }
 
 fn lock_fault(error: std::io::Error) -> Fault {
-    Fault::new(ErrorCode::DriverProvisionFailed, "the topology's lock file can't be used").caused_by(error)
+    Fault::new(
+        ErrorCode::DriverProvisionFailed,
+        "the topology's lock file can't be used",
+    )
+    .caused_by(error)
 }
 
 /// Waits for the outcome of a task; a task that panicked counts as a failure of ours.

@@ -55,8 +55,16 @@ pub fn life_of(owner: &Owner) -> Life {
 fn boot_id() -> String {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let space = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-    let space: String = space.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
-    if boot.trim().is_empty() { UNKNOWN.to_owned() } else { format!("{}.{space}", boot.trim()) }
+    let space: String = space
+        .to_string_lossy()
+        .chars()
+        .filter(char::is_ascii_digit)
+        .collect();
+    if boot.trim().is_empty() {
+        UNKNOWN.to_owned()
+    } else {
+        format!("{}.{space}", boot.trim())
+    }
 }
 
 fn split_boot(boot: &str) -> (&str, &str) {
@@ -88,7 +96,8 @@ mod tests {
 
     #[test]
     fn a_start_time_is_read_past_any_name_and_a_zombie_has_none() {
-        let line = |state: &str| format!("7 (a) b (c) {state} 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20");
+        let line =
+            |state: &str| format!("7 (a) b (c) {state} 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20");
         assert_eq!(parse_stat(&line("S")).as_deref(), Some("4711"));
         assert_eq!(parse_stat(&line("Z")), None);
         assert_eq!(parse_stat(""), None);

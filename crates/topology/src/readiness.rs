@@ -109,9 +109,18 @@ pub async fn until_ready(wait: &Wait<'_>) -> Result<Ready, NotReady> {
     };
     let log = match reason {
         NotReadyReason::Cancelled | NotReadyReason::Engine(_) => String::new(),
-        _ => wait.engine.log_tail(wait.container, LogQuery::tail(LOG_LINES)).await.unwrap_or_default(),
+        _ => wait
+            .engine
+            .log_tail(wait.container, LogQuery::tail(LOG_LINES))
+            .await
+            .unwrap_or_default(),
     };
-    Err(NotReady { what: wait.what.to_owned(), blame: wait.blame, reason, log })
+    Err(NotReady {
+        what: wait.what.to_owned(),
+        blame: wait.blame,
+        reason,
+        log,
+    })
 }
 
 /// Takes one look, for a container that is said to be up already.
@@ -147,10 +156,19 @@ impl Wait<'_> {
 
     /// Without a port: the image's own health check when it has one, else time.
     async fn settle(&self, needed: bool, last: &mut String) {
-        let after = if needed { NEEDED_SETTLED_AFTER } else { SETTLED_AFTER };
+        let after = if needed {
+            NEEDED_SETTLED_AFTER
+        } else {
+            SETTLED_AFTER
+        };
         let settled = Instant::now() + after.min(self.budget.mul_f32(0.9));
         loop {
-            match self.engine.inspect_container(self.container).await.map(|view| view.health) {
+            match self
+                .engine
+                .inspect_container(self.container)
+                .await
+                .map(|view| view.health)
+            {
                 Ok(Health::Healthy) => return,
                 Ok(Health::Unchecked) => break,
                 Ok(Health::Starting) => "its health check has no verdict yet".clone_into(last),
@@ -187,19 +205,23 @@ impl Wait<'_> {
         }
         let view = self.engine.inspect_container(self.container).await;
         let (oom_killed, error) = view.map(|view| (view.oom_killed, view.error)).unwrap_or_default();
-        Err(NotReadyReason::Ended { code, oom_killed, error })
+        Err(NotReadyReason::Ended {
+            code,
+            oom_killed,
+            error,
+        })
     }
 }
 
 /// One look; what was seen instead when it isn't ready.
 async fn look(engine: &Engine, container: &str, probe: &Probe) -> Result<(), String> {
     match probe {
-        Probe::Postgres { address, user } => {
-            within(wire::postgres(*address, user)).await.map_err(|seen| format!("postgres at {address}: {seen}"))
-        }
-        Probe::Redis { address } => {
-            within(wire::redis(*address)).await.map_err(|seen| format!("redis at {address}: {seen}"))
-        }
+        Probe::Postgres { address, user } => within(wire::postgres(*address, user))
+            .await
+            .map_err(|seen| format!("postgres at {address}: {seen}")),
+        Probe::Redis { address } => within(wire::redis(*address))
+            .await
+            .map_err(|seen| format!("redis at {address}: {seen}")),
         Probe::HttpOk { address, path } => match wire::http_get(*address, path, LOOK_LIMIT).await {
             Heard::Status(200) => Ok(()),
             heard => Err(format!("GET {path} {heard}")),
@@ -215,7 +237,10 @@ async fn look(engine: &Engine, container: &str, probe: &Probe) -> Result<(), Str
             heard => Err(format!("GET / {heard}")),
         },
         Probe::Exec { argv } => {
-            match engine.exec(container, ExecRequest::new(argv.clone(), LOOK_LIMIT)).await {
+            match engine
+                .exec(container, ExecRequest::new(argv.clone(), LOOK_LIMIT))
+                .await
+            {
                 Ok(outcome) if outcome.success() => Ok(()),
                 Ok(outcome) => Err(format!("`{}` exits with {}", argv.join(" "), outcome.exit_code)),
                 Err(error) => Err(error.to_string()),
@@ -234,7 +259,10 @@ struct TextFinder<'t> {
 
 impl<'t> TextFinder<'t> {
     fn new(text: &'t str) -> Self {
-        Self { text: text.as_bytes(), tail: Vec::new() }
+        Self {
+            text: text.as_bytes(),
+            tail: Vec::new(),
+        }
     }
 
     /// Takes the next piece; true once the text has come.
@@ -250,7 +278,9 @@ impl<'t> TextFinder<'t> {
 }
 
 async fn within(look: impl Future<Output = Result<(), String>>) -> Result<(), String> {
-    timeout(LOOK_LIMIT, look).await.unwrap_or_else(|_| Err(format!("no answer within {} s", LOOK_LIMIT.as_secs())))
+    timeout(LOOK_LIMIT, look)
+        .await
+        .unwrap_or_else(|_| Err(format!("no answer within {} s", LOOK_LIMIT.as_secs())))
 }
 
 #[cfg(test)]
@@ -267,6 +297,9 @@ mod tests {
         }
         let mut finder = TextFinder::new("ready");
         assert!(!"reread".bytes().any(|byte| finder.take(&[byte])));
-        assert!(finder.take(b"y"), "across pieces of one byte, and without a newline");
+        assert!(
+            finder.take(b"y"),
+            "across pieces of one byte, and without a newline"
+        );
     }
 }

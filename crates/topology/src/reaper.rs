@@ -99,10 +99,22 @@ pub(crate) async fn sweep_dead(
 ) -> SweepReport {
     let found = match look(engine, install, locks, dead).await {
         Ok(found) => found,
-        Err(error) => return SweepReport { error: Some(error), ..SweepReport::default() },
+        Err(error) => {
+            return SweepReport {
+                error: Some(error),
+                ..SweepReport::default()
+            };
+        }
     };
-    let mut report = SweepReport { found, ..SweepReport::default() };
-    let lost: Vec<&Found> = report.found.iter().filter(|found| found.verdict == Verdict::Lost).collect();
+    let mut report = SweepReport {
+        found,
+        ..SweepReport::default()
+    };
+    let lost: Vec<&Found> = report
+        .found
+        .iter()
+        .filter(|found| found.verdict == Verdict::Lost)
+        .collect();
     let topologies: BTreeSet<&str> = lost.iter().map(|found| found.topology.as_str()).collect();
     let mut removed = Vec::new();
     let mut debts = Vec::new();
@@ -112,7 +124,10 @@ pub(crate) async fn sweep_dead(
         // Nobody may build on what goes, nor move in since we looked. Objects outside of topologies have no locks.
         let (site, unused) = match topology {
             "" => (None, None),
-            name => (locks.try_site(name).ok().flatten(), locks.try_unused(name).ok().flatten()),
+            name => (
+                locks.try_site(name).ok().flatten(),
+                locks.try_unused(name).ok().flatten(),
+            ),
         };
         let free = topology.is_empty() || site.is_some() && unused.is_some();
         let (going, staying): (Vec<&&Found>, Vec<_>) =
@@ -139,8 +154,9 @@ async fn remove(
     topology: &str,
     objects: Vec<DebtObject>,
 ) -> Vec<Result<DebtObject, Debt>> {
-    let (containers, rest): (Vec<_>, Vec<_>) =
-        objects.into_iter().partition(|object| matches!(object, DebtObject::Container { .. }));
+    let (containers, rest): (Vec<_>, Vec<_>) = objects
+        .into_iter()
+        .partition(|object| matches!(object, DebtObject::Container { .. }));
     let mut results = Vec::new();
     for group in [containers, rest] {
         let pays = group.into_iter().map(|object| async move {
@@ -171,20 +187,42 @@ async fn look(
         engine.list_networks(&filter),
         engine.list_volumes(&filter)
     )?;
-    let containers = containers
+    let containers = containers.into_iter().map(|row| {
+        (
+            DebtObject::Container {
+                id: row.id,
+                name: row.name,
+            },
+            row.labels,
+        )
+    });
+    let networks = networks.into_iter().map(|row| {
+        (
+            DebtObject::Network {
+                id: row.id,
+                name: row.name,
+            },
+            row.labels,
+        )
+    });
+    let volumes = volumes
         .into_iter()
-        .map(|row| (DebtObject::Container { id: row.id, name: row.name }, row.labels));
-    let networks =
-        networks.into_iter().map(|row| (DebtObject::Network { id: row.id, name: row.name }, row.labels));
-    let volumes = volumes.into_iter().map(|row| (DebtObject::Volume { name: row.name }, row.labels));
-    let mut judge = Judge { locks, dead, used: HashMap::new() };
+        .map(|row| (DebtObject::Volume { name: row.name }, row.labels));
+    let mut judge = Judge {
+        locks,
+        dead,
+        used: HashMap::new(),
+    };
     let all = containers.chain(networks).chain(volumes);
     Ok(all.map(|(object, labels)| judge.found(object, &labels)).collect())
 }
 
 /// Whether other processes than the owner may use an object: a case's browser is its owner's alone.
 fn shared(kind: &str) -> bool {
-    matches!(Kind::parse(kind), Some(Kind::Store | Kind::Service | Kind::Network | Kind::Volume))
+    matches!(
+        Kind::parse(kind),
+        Some(Kind::Store | Kind::Service | Kind::Network | Kind::Volume)
+    )
 }
 
 struct Judge<'a> {
@@ -206,7 +244,13 @@ impl Judge<'_> {
             Life::Dead if shared(&kind) && self.is_used(&topology) => Verdict::Used,
             Life::Dead => Verdict::Lost,
         };
-        Found { object, kind, topology, owner, verdict }
+        Found {
+            object,
+            kind,
+            topology,
+            owner,
+            verdict,
+        }
     }
 
     fn life(&self, owner: Option<&Owner>) -> Life {

@@ -60,15 +60,26 @@ impl WatchdogArgs {
     /// Returns the arguments of the process, [`COMMAND`] first.
     pub fn to_argv(&self) -> Vec<String> {
         let owner = serde_json::to_string(&self.owner.labels()).expect("BUG: a map of text is JSON");
-        vec![COMMAND.to_owned(), self.socket.clone(), self.state_dir.display().to_string(), owner]
+        vec![
+            COMMAND.to_owned(),
+            self.socket.clone(),
+            self.state_dir.display().to_string(),
+            owner,
+        ]
     }
 
     /// Reads the arguments after [`COMMAND`]; `None` when they aren't those of a watchdog.
     pub fn parse(argv: &[String]) -> Option<Self> {
-        let [socket, state_dir, owner] = argv else { return None };
+        let [socket, state_dir, owner] = argv else {
+            return None;
+        };
         let labels: HashMap<String, String> = serde_json::from_str(owner).ok()?;
         let owner = Owner::from_labels(&labels)?;
-        Some(Self { socket: socket.clone(), state_dir: PathBuf::from(state_dir), owner })
+        Some(Self {
+            socket: socket.clone(),
+            state_dir: PathBuf::from(state_dir),
+            owner,
+        })
     }
 }
 
@@ -88,7 +99,9 @@ impl Watchdog {
         args: &WatchdogArgs,
         spawn: impl FnOnce(&[String]) -> io::Result<Box<dyn Write + Send>>,
     ) -> io::Result<Self> {
-        Ok(Self { pipe: spawn(&args.to_argv())? })
+        Ok(Self {
+            pipe: spawn(&args.to_argv())?,
+        })
     }
 
     /// Sends the watchdog home: nothing is left to remove.

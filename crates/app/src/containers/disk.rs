@@ -14,7 +14,11 @@ pub(super) struct Low {
 impl fmt::Display for Low {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (free, floor) = (size(self.free), size(self.floor));
-        write!(f, "disk low: {free} free at {}, {floor} wanted (topology.disk_floor_gb)", self.place.display())
+        write!(
+            f,
+            "disk low: {free} free at {}, {floor} wanted (topology.disk_floor_gb)",
+            self.place.display()
+        )
     }
 }
 
@@ -66,12 +70,19 @@ mod tests {
         assert_eq!(below(0, [dir.path()]), None);
         let low = below(u64::MAX, [dir.path()]).unwrap();
         let text = low.to_string();
-        assert!(text.starts_with("disk low: ") && text.contains("wanted"), "{text}");
+        assert!(
+            text.starts_with("disk low: ") && text.contains("wanted"),
+            "{text}"
+        );
     }
 
     #[test]
     fn sizes_have_the_units_of_disks() {
-        for (bytes, text) in [(12_000_000, "12 MB"), (5_400_000_000, "5.4 GB"), (123_456_789_012, "123 GB")] {
+        for (bytes, text) in [
+            (12_000_000, "12 MB"),
+            (5_400_000_000, "5.4 GB"),
+            (123_456_789_012, "123 GB"),
+        ] {
             assert_eq!(size(bytes), text);
         }
     }

@@ -103,6 +103,9 @@ mod tests {
         private_file::write(&dir.path().join(ID_FILE), b"").unwrap();
         let problem = Identity::load(dir.path()).unwrap_err();
         assert!(problem.to_string().contains("install-id is damaged"), "{problem}");
-        assert_eq!(private_file::read(&dir.path().join(ID_FILE)).unwrap().unwrap(), b"");
+        assert_eq!(
+            private_file::read(&dir.path().join(ID_FILE)).unwrap().unwrap(),
+            b""
+        );
     }
 }

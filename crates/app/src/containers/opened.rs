@@ -73,7 +73,10 @@ impl Opened {
     /// One line for people.
     pub(super) fn words(&self) -> String {
         let (daemon, address) = (&self.daemon, self.runtime.engine().address());
-        format!("{} on {} answers at {address} ({})", daemon.version, daemon.operating_system, self.source)
+        format!(
+            "{} on {} answers at {address} ({})",
+            daemon.version, daemon.operating_system, self.source
+        )
     }
 
     /// Sees to it that a watchdog is there before anything is created.

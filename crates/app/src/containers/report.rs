@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use everdict_exec::HostEnv;
+use everdict_topology::DebtObject;
 use everdict_topology::discovery::{Candidate, CandidateState, Source};
 use everdict_topology::engine::{Engine, EngineError};
 use everdict_topology::images::{self, ImageUse, Images};
 use everdict_topology::lock::LockFolder;
 use everdict_topology::process::this_owner;
 use everdict_topology::reaper::{self, Found, Verdict};
-use everdict_topology::DebtObject;
 use serde::Serialize;
 
 use super::identity::Identity;
@@ -148,8 +148,15 @@ struct Site {
 ///
 /// # Errors
 /// A problem about this machine: damaged files, or an engine that stops answering.
-pub async fn look_around(env: &HostEnv, paths: &Paths, settings: &TopologySettings) -> Result<ContainerReport> {
-    Ground { env, paths, settings }.look().await.map(|(report, _)| report)
+pub async fn look_around(
+    env: &HostEnv,
+    paths: &Paths,
+    settings: &TopologySettings,
+) -> Result<ContainerReport> {
+    Ground { env, paths, settings }
+        .look()
+        .await
+        .map(|(report, _)| report)
 }
 
 /// Removes what dead processes of this installation have left, and images over budget; with `dry_run` only says what.
@@ -165,7 +172,9 @@ pub async fn clean_up(
     let (found, site) = Ground { env, paths, settings }.look().await?;
     let Some(site) = site else {
         let why = found.why.unwrap_or_default();
-        return Err(Problem::machine(why).fix("start Docker; `everdict-runner doctor` lists the places tried"));
+        return Err(
+            Problem::machine(why).fix("start Docker; `everdict-runner doctor` lists the places tried")
+        );
     };
     let mut report = GcReport {
         dry_run,
@@ -193,8 +202,16 @@ pub async fn clean_up(
                 ..known.map_or_else(|| bare(object), item)
             }
         };
-        report.removed = swept.removed.iter().map(|object| item(object, String::new())).collect();
-        report.left = swept.debts.iter().map(|debt| item(&debt.object, debt.why.clone())).collect();
+        report.removed = swept
+            .removed
+            .iter()
+            .map(|object| item(object, String::new()))
+            .collect();
+        report.left = swept
+            .debts
+            .iter()
+            .map(|debt| item(&debt.object, debt.why.clone()))
+            .collect();
     }
     let trimmed = site.images.trim(&site.engine).await.map_err(engine_problem)?;
     report.removed_images = trimmed.removed;
@@ -206,7 +223,11 @@ pub async fn clean_up(
 ///
 /// # Errors
 /// A problem about this machine: no engine, or one that doesn't tell.
-pub async fn missing_images(env: &HostEnv, settings: &TopologySettings, more: &[&str]) -> Result<Vec<String>> {
+pub async fn missing_images(
+    env: &HostEnv,
+    settings: &TopologySettings,
+    more: &[&str],
+) -> Result<Vec<String>> {
     let (discovery, engine) = search(env, settings).await;
     let Some(engine) = engine else {
         return Err(Problem::machine(why_none(&discovery, settings)));
@@ -220,7 +241,11 @@ pub async fn missing_images(env: &HostEnv, settings: &TopologySettings, more: &[
 impl Ground<'_> {
     async fn look(&self) -> Result<(ContainerReport, Option<Site>)> {
         let (discovery, engine) = search(self.env, self.settings).await;
-        let candidates = discovery.candidates.iter().map(|one| tried(one, self.settings)).collect();
+        let candidates = discovery
+            .candidates
+            .iter()
+            .map(|one| tried(one, self.settings))
+            .collect();
         let mut report = ContainerReport {
             endpoint: None,
             candidates,

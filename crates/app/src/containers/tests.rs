@@ -58,16 +58,31 @@ async fn the_offer_follows_an_engine_that_comes_and_goes() {
     let place = Place::new();
     let containers = place.start(&place.settings(&engine.address(), "disk_floor_gb = 0"));
     let mut offer = containers.offer();
-    let absent = offered(&mut offer, "a first word", |offer| *offer != ContainerOffer::Unknown).await;
-    assert!(matches!(&absent, ContainerOffer::Absent(why) if why.contains("topology.endpoint")), "{absent:?}");
+    let absent = offered(&mut offer, "a first word", |offer| {
+        *offer != ContainerOffer::Unknown
+    })
+    .await;
+    assert!(
+        matches!(&absent, ContainerOffer::Absent(why) if why.contains("topology.endpoint")),
+        "{absent:?}"
+    );
     let fault = containers.door().enter().await.err().unwrap();
     assert!(fault.failure().retryable, "{fault:?}");
     engine.come_back();
-    let ready = offered(&mut offer, "the engine", |offer| matches!(offer, ContainerOffer::Ready(_))).await;
-    assert!(matches!(&ready, ContainerOffer::Ready(words) if words.contains(&engine.address())), "{ready:?}");
+    let ready = offered(&mut offer, "the engine", |offer| {
+        matches!(offer, ContainerOffer::Ready(_))
+    })
+    .await;
+    assert!(
+        matches!(&ready, ContainerOffer::Ready(words) if words.contains(&engine.address())),
+        "{ready:?}"
+    );
     assert!(containers.door().enter().await.is_ok());
     engine.go_away();
-    offered(&mut offer, "its going", |offer| matches!(offer, ContainerOffer::Absent(_))).await;
+    offered(&mut offer, "its going", |offer| {
+        matches!(offer, ContainerOffer::Absent(_))
+    })
+    .await;
     containers.close().await;
 }
 
@@ -76,7 +91,10 @@ async fn a_case_that_comes_before_the_next_look_finds_an_engine_that_is_back() {
     let engine = FakeEngine::away();
     let place = Place::new();
     let containers = place.start(&place.settings(&engine.address(), "disk_floor_gb = 0"));
-    offered(&mut containers.offer(), "a first word", |offer| *offer != ContainerOffer::Unknown).await;
+    offered(&mut containers.offer(), "a first word", |offer| {
+        *offer != ContainerOffer::Unknown
+    })
+    .await;
     engine.come_back();
     let begin = std::time::Instant::now();
     assert!(containers.door().enter().await.is_ok());
@@ -90,8 +108,14 @@ async fn below_the_floor_no_case_is_taken_and_nothing_is_created() {
     let place = Place::new();
     let containers = place.start(&place.settings(&engine.address(), "disk_floor_gb = 1000000"));
     let mut offer = containers.offer();
-    let held = offered(&mut offer, "the verdict", |offer| *offer != ContainerOffer::Unknown).await;
-    assert!(matches!(&held, ContainerOffer::HeldBack(why) if why.starts_with("disk low: ")), "{held:?}");
+    let held = offered(&mut offer, "the verdict", |offer| {
+        *offer != ContainerOffer::Unknown
+    })
+    .await;
+    assert!(
+        matches!(&held, ContainerOffer::HeldBack(why) if why.starts_with("disk low: ")),
+        "{held:?}"
+    );
     let fault = containers.door().enter().await.err().unwrap();
     assert!(fault.message.starts_with("disk low: "), "{fault:?}");
     assert!(fault.failure().retryable, "{fault:?}");
@@ -105,14 +129,19 @@ async fn an_engine_that_the_settings_name_is_the_only_one() {
     let mut place = Place::new();
     place.env = Arc::new(HostEnv::from_pairs([("DOCKER_HOST", engine.address())]));
     let settings = place.settings("unix:///nonexistent/docker.sock", "");
-    let report = look_around(&place.env, &place.paths(), &settings.topology).await.unwrap();
+    let report = look_around(&place.env, &place.paths(), &settings.topology)
+        .await
+        .unwrap();
     assert!(report.endpoint.is_none());
     assert_eq!(report.candidates[0].source, "topology.endpoint in settings.toml");
     assert!(report.why.unwrap().contains("/nonexistent/docker.sock"));
     let default = Settings::parse("settings.toml", "").unwrap().topology;
     let report = look_around(&place.env, &place.paths(), &default).await.unwrap();
     let endpoint = report.endpoint.unwrap();
-    assert_eq!((endpoint.address, endpoint.source.as_str()), (engine.address(), "DOCKER_HOST"));
+    assert_eq!(
+        (endpoint.address, endpoint.source.as_str()),
+        (engine.address(), "DOCKER_HOST")
+    );
 }
 
 #[tokio::test]
@@ -122,7 +151,10 @@ async fn without_an_engine_there_is_nothing_to_clean_up() {
     let refused = clean_up(&place.env, &place.paths(), &settings.topology, true).await;
     let problem = refused.unwrap_err();
     assert_eq!(problem.class(), crate::ProblemClass::Machine);
-    assert!(problem.to_string().contains("there is no such socket"), "{problem}");
+    assert!(
+        problem.to_string().contains("there is no such socket"),
+        "{problem}"
+    );
 }
 
 #[test]

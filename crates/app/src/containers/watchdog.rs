@@ -73,7 +73,9 @@ impl Watch {
         if let Err(error) = watchdog.stand_down() {
             tracing::debug!(%error, "the watchdog was gone already");
         }
-        let Ok(companion) = Arc::try_unwrap(self.companion) else { return };
+        let Ok(companion) = Arc::try_unwrap(self.companion) else {
+            return;
+        };
         let mut companion = companion.into_inner().unwrap_or_else(PoisonError::into_inner);
         if !companion.ended(GO_HOME_LIMIT).await {
             tracing::warn!("the watchdog takes its time to go");
@@ -99,7 +101,10 @@ pub fn watchdog_main(argv: &[OsString]) -> Option<ExitCode> {
     };
     let end = runtime.block_on(watch(&args));
     if end != WatchEnd::StoodDown {
-        let _ = std::fs::write(args.state_dir.join(LOG_FILE), format!("{}: {end:?}\n", args.owner.pid));
+        let _ = std::fs::write(
+            args.state_dir.join(LOG_FILE),
+            format!("{}: {end:?}\n", args.owner.pid),
+        );
     }
     Some(match end {
         WatchEnd::StoodDown | WatchEnd::RunnerAlive | WatchEnd::Swept { left: 0, .. } => ExitCode::SUCCESS,

@@ -10,7 +10,10 @@ use toml::de::{DeTable, DeValue};
 use crate::problem::{Problem, Result};
 
 enum Kind {
-    Int { min: u64, max: u64 },
+    Int {
+        min: u64,
+        max: u64,
+    },
     Folders,
     Switch,
     OneOf(&'static [&'static str]),
@@ -153,7 +156,9 @@ impl Kind {
                 .ok()
                 .map(|_| Value::Text(text.to_string())),
             (Self::Engine, DeValue::String(text)) => (text.is_empty()
-                || ["unix:///", "npipe://"].iter().any(|scheme| text.starts_with(scheme)))
+                || ["unix:///", "npipe://"]
+                    .iter()
+                    .any(|scheme| text.starts_with(scheme)))
             .then(|| Value::Text(text.to_string())),
             (Self::Folders, DeValue::Array(items)) => items
                 .iter()

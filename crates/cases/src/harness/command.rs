@@ -124,11 +124,7 @@ impl CommandPlan {
     }
 
     /// Records the trace the command wrote; says whether the agent's answer is in it.
-    async fn read_trace_file(
-        &self,
-        sandbox: &Sandbox<'_>,
-        recorder: &Arc<Recorder>,
-    ) -> Result<bool, Fault> {
+    async fn read_trace_file(&self, sandbox: &Sandbox<'_>, recorder: &Arc<Recorder>) -> Result<bool, Fault> {
         let CommandTraceSpec::File(file) = &self.trace else {
             return Ok(false);
         };

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use everdict_app::dataset::{self, Defaults, Submission};
 use everdict_app::{
-    ContainerOptions, Engine, HubClient, HubHost, HubOptions, Pairing, Paths, Problem, ProblemClass, Registrations, Result,
-    RunRow, StoreKind, hub_url, secrets,
+    ContainerOptions, Engine, HubClient, HubHost, HubOptions, Pairing, Paths, Problem, ProblemClass,
+    Registrations, Result, RunRow, StoreKind, hub_url, secrets,
 };
 
 use crate::context::Context;

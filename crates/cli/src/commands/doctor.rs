@@ -45,7 +45,9 @@ pub(crate) async fn run(context: &Context, args: &HubAccessArgs) -> Result<Exit>
         }
     }
     if let Some(report) = &findings.containers {
-        context.out.say("\nPlaces where a container engine was looked for, in order:");
+        context
+            .out
+            .say("\nPlaces where a container engine was looked for, in order:");
         for tried in &report.candidates {
             context.out.say(format!("  {}", tried.detail));
         }

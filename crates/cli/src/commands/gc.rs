@@ -17,13 +17,20 @@ pub(crate) async fn run(context: &Context, args: &GcArgs) -> Result<Exit> {
     .await?;
     context.out.document(&report);
     tell(&report, context.out);
-    Ok(if report.left.is_empty() { Exit::Ok } else { Exit::Failure })
+    Ok(if report.left.is_empty() {
+        Exit::Ok
+    } else {
+        Exit::Failure
+    })
 }
 
 fn tell(report: &GcReport, out: Output) {
     if let Some(endpoint) = &report.found.endpoint {
         let (address, source) = (&endpoint.address, &endpoint.source);
-        out.say(format!("Docker {} at {address}, found through {source}", endpoint.version));
+        out.say(format!(
+            "Docker {} at {address}, found through {source}",
+            endpoint.version
+        ));
     }
     let done = if report.dry_run { "would go" } else { "removed" };
     let mut rows = Vec::new();
@@ -50,10 +57,15 @@ fn tell(report: &GcReport, out: Output) {
 
 fn images(report: &GcReport, done: &str, out: Output) {
     let images = &report.found.images;
-    let budget = images
-        .budget_bytes
-        .map_or_else(|| "no limit".to_owned(), |budget| format!("{} allowed", size(budget)));
-    out.say(format!("Images pulled by this runner: {}, {} ({budget})", images.count, size(images.bytes)));
+    let budget = images.budget_bytes.map_or_else(
+        || "no limit".to_owned(),
+        |budget| format!("{} allowed", size(budget)),
+    );
+    out.say(format!(
+        "Images pulled by this runner: {}, {} ({budget})",
+        images.count,
+        size(images.bytes)
+    ));
     for image in &report.removed_images {
         out.say(format!("  {done}: {image}"));
     }

@@ -68,8 +68,13 @@ fn doctor_lists_each_check_with_a_fix_for_each_that_fails() {
 #[test]
 fn doctor_lists_every_place_where_an_engine_was_looked_for() {
     let home = Home::new();
-    home.file("config/settings.toml", "[topology]\nendpoint = \"unix:///nonexistent/docker.sock\"\n");
-    let report = home.run(&["doctor", "--json", "--hub", "http://127.0.0.1:1"]).json();
+    home.file(
+        "config/settings.toml",
+        "[topology]\nendpoint = \"unix:///nonexistent/docker.sock\"\n",
+    );
+    let report = home
+        .run(&["doctor", "--json", "--hub", "http://127.0.0.1:1"])
+        .json();
     let containers = &report["containers"];
     assert!(containers["endpoint"].is_null(), "{containers}");
     let first = &containers["candidates"][0];
@@ -77,7 +82,10 @@ fn doctor_lists_every_place_where_an_engine_was_looked_for() {
     assert_eq!(first["state"], "absent");
     assert_eq!(containers["ours"]["lost"], serde_json::json!([]));
     let checks = report["checks"].as_array().expect("a list");
-    let docker = checks.iter().find(|check| check["id"] == "docker").expect("a check");
+    let docker = checks
+        .iter()
+        .find(|check| check["id"] == "docker")
+        .expect("a check");
     assert_eq!(docker["state"], "warn");
     assert!(docker["fix"].is_string(), "{docker}");
 }
@@ -85,12 +93,23 @@ fn doctor_lists_every_place_where_an_engine_was_looked_for() {
 #[test]
 fn gc_without_an_engine_says_where_it_looked() {
     let home = Home::new();
-    home.file("config/settings.toml", "[topology]\nendpoint = \"unix:///nonexistent/docker.sock\"\n");
+    home.file(
+        "config/settings.toml",
+        "[topology]\nendpoint = \"unix:///nonexistent/docker.sock\"\n",
+    );
     let ran = home.run(&["gc", "--dry-run", "--json"]).exits(6);
     let error = &ran.json()["error"];
     assert_eq!(error["class"], "machine");
-    assert!(error["message"].as_str().is_some_and(|text| text.contains("/nonexistent/docker.sock")), "{error}");
-    assert!(error["fix"].as_str().is_some_and(|text| text.contains("doctor")), "{error}");
+    assert!(
+        error["message"]
+            .as_str()
+            .is_some_and(|text| text.contains("/nonexistent/docker.sock")),
+        "{error}"
+    );
+    assert!(
+        error["fix"].as_str().is_some_and(|text| text.contains("doctor")),
+        "{error}"
+    );
 }
 
 #[test]

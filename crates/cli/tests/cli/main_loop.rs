@@ -193,24 +193,40 @@ fn demo(home: &Home) -> Vec<String> {
     assert_eq!(report["ok"], true, "{report}");
     assert_eq!(std::fs::read_dir(&tmp).expect("folder").count(), 0);
     let results = report["results"].as_array().expect("results").iter();
-    results.filter_map(|row| row["verdict"].as_str().map(str::to_owned)).collect()
+    results
+        .filter_map(|row| row["verdict"].as_str().map(str::to_owned))
+        .collect()
 }
 
 #[test]
 fn the_demo_ends_with_four_verdicts_and_leaves_nothing() {
     let home = Home::new();
-    home.file("config/settings.toml", "[topology]\nendpoint = \"unix:///nonexistent/docker.sock\"\n");
+    home.file(
+        "config/settings.toml",
+        "[topology]\nendpoint = \"unix:///nonexistent/docker.sock\"\n",
+    );
     assert_eq!(demo(&home), ["pass", "fail", "pass", "timeout"]);
     let own: Vec<_> = std::fs::read_dir(home.path()).expect("home").collect();
-    assert_eq!(own.len(), 2, "only the settings and the temporary folder of this test: {own:?}");
+    assert_eq!(
+        own.len(),
+        2,
+        "only the settings and the temporary folder of this test: {own:?}"
+    );
 }
 
 #[test]
 fn without_docker_one_line_says_why_a_case_is_left_out() {
     let home = Home::new();
-    home.file("config/settings.toml", "[topology]\nendpoint = \"unix:///nonexistent/docker.sock\"\n");
+    home.file(
+        "config/settings.toml",
+        "[topology]\nendpoint = \"unix:///nonexistent/docker.sock\"\n",
+    );
     let ran = home.run(&["demo"]).exits(0);
-    let lines: Vec<&str> = ran.out.lines().filter(|line| line.starts_with("Left out")).collect();
+    let lines: Vec<&str> = ran
+        .out
+        .lines()
+        .filter(|line| line.starts_with("Left out"))
+        .collect();
     assert_eq!(lines.len(), 1, "{}", ran.out);
     assert!(lines[0].contains("/nonexistent/docker.sock"), "{}", lines[0]);
 }
@@ -218,15 +234,23 @@ fn without_docker_one_line_says_why_a_case_is_left_out() {
 #[test]
 fn with_docker_the_demo_adds_a_service_case_that_passes() {
     let home = Home::new();
-    let report = home.run(&["doctor", "--json", "--hub", "http://127.0.0.1:1"]).json();
+    let report = home
+        .run(&["doctor", "--json", "--hub", "http://127.0.0.1:1"])
+        .json();
     let endpoint = &report["containers"]["endpoint"]["address"];
     let front_door = std::path::Path::new("/var/run/docker.sock");
     if endpoint.as_str() != Some("unix:///var/run/docker.sock") || !front_door.exists() {
-        return crate::support::skip("demo_service_case", "no Docker daemon answers at the usual socket");
+        return crate::support::skip(
+            "demo_service_case",
+            "no Docker daemon answers at the usual socket",
+        );
     }
     let verdicts = demo(&home);
     if verdicts.len() == 4 {
-        return crate::support::skip("demo_service_case", "the images are missing; cargo xtask images builds them");
+        return crate::support::skip(
+            "demo_service_case",
+            "the images are missing; cargo xtask images builds them",
+        );
     }
     assert_eq!(verdicts, ["pass", "fail", "pass", "timeout", "pass"]);
 }

@@ -147,10 +147,7 @@ struct World {
 }
 
 impl World {
-    #[expect(
-        clippy::too_many_lines,
-        reason = "one arm per step of the model"
-    )]
+    #[expect(clippy::too_many_lines, reason = "one arm per step of the model")]
     fn apply(&mut self, step: Step) {
         match step {
             Step::Enqueue {

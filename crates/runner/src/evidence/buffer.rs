@@ -272,7 +272,10 @@ mod tests {
     fn only_the_latest_picture_is_sent_and_the_newest_of_a_recording() {
         let mut buffer = Buffer::default();
         let entry = |url: &str| {
-            everdict_contracts::decode::<TrackEntry>(serde_json::json!({"track": "nav", "entry": {"t": 1, "url": url}})).unwrap()
+            everdict_contracts::decode::<TrackEntry>(
+                serde_json::json!({"track": "nav", "entry": {"t": 1, "url": url}}),
+            )
+            .unwrap()
         };
         for i in 0..MAX_BUFFERED_TRACK + 5 {
             buffer.push_track(entry(&format!("http://h/{i}")));
@@ -288,7 +291,10 @@ mod tests {
         let first = buffer.next_sight().unwrap();
         assert_eq!(first, Batch::Track(entry("http://h/5")));
         buffer.put_back(first);
-        assert_eq!(std::iter::from_fn(|| buffer.next_sight()).count(), MAX_BUFFERED_TRACK);
+        assert_eq!(
+            std::iter::from_fn(|| buffer.next_sight()).count(),
+            MAX_BUFFERED_TRACK
+        );
     }
 
     #[test]

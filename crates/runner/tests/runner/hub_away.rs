@@ -183,18 +183,32 @@ async fn each_lease_says_what_the_engine_can_do_by_then() {
             let calls = hub.calls_of("lease_job");
             calls.last().is_some_and(|call| {
                 let words = call.args["capabilities"].as_array().unwrap();
-                ["docker", "browser"].iter().all(|word| words.contains(&(*word).into()) == wanted)
+                ["docker", "browser"]
+                    .iter()
+                    .all(|word| words.contains(&(*word).into()) == wanted)
             })
         }
     };
-    world.hub.until("docker and a browser are offered", last(true)).await;
+    world
+        .hub
+        .until("docker and a browser are offered", last(true))
+        .await;
     tell.send_replace(ContainerOffer::HeldBack("disk low".to_owned()));
     world.hub.until("a full disk withdraws them", last(false)).await;
-    let held = |snapshot: &RunnerSnapshot| snapshot.capabilities.entries.iter().any(|entry| entry.reason == "disk low");
+    let held = |snapshot: &RunnerSnapshot| {
+        snapshot
+            .capabilities
+            .entries
+            .iter()
+            .any(|entry| entry.reason == "disk low")
+    };
     until(&handle, "the snapshot says why", held).await;
     tell.send_replace(ContainerOffer::Ready("here".to_owned()));
     world.hub.until("they are offered again", last(true)).await;
     handle.switch_off([Capability::Docker, Capability::Browser].into());
-    world.hub.until("the member's switch withdraws them", last(false)).await;
+    world
+        .hub
+        .until("the member's switch withdraws them", last(false))
+        .await;
     end(handle).await;
 }

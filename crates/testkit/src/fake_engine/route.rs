@@ -17,7 +17,10 @@ use super::{archives, containers, daemon, execs, images, lifecycle, logs, networ
 const BODY_LIMIT: usize = 256 * 1024 * 1024;
 
 /// Answers a request, or goes wrong as a test has asked for. `line` cuts the connection.
-#[expect(clippy::too_many_lines, reason = "a table of routes: nothing to decide but where to go")]
+#[expect(
+    clippy::too_many_lines,
+    reason = "a table of routes: nothing to decide but where to go"
+)]
 pub(super) async fn handle(
     shared: Arc<Shared>,
     mut request: Request<Incoming>,

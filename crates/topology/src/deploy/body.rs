@@ -13,7 +13,14 @@ use crate::stores::kind_name;
 
 /// Capabilities that entrypoints use to prepare their folders and to step down from root. None reaches the host: no
 /// raw sockets, no mounts, no devices.
-pub(super) const STEP_DOWN: [&str; 6] = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID", "NET_BIND_SERVICE"];
+pub(super) const STEP_DOWN: [&str; 6] = [
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "FOWNER",
+    "SETGID",
+    "SETUID",
+    "NET_BIND_SERVICE",
+];
 
 /// Size of each log file, and how many are kept: 30 MB per container at most.
 const LOG_MAX_SIZE: &str = "10m";
@@ -51,7 +58,10 @@ pub(crate) fn store(common: &Common<'_>, plan: &StorePlan) -> ContainerCreateBod
     });
     if let Some(host) = &mut body.host_config {
         let options = |size: u64, mode: &str| format!("rw,size={size},mode={mode}");
-        let folders = plan.tmpfs.iter().map(|tmpfs| (tmpfs.target.clone(), options(tmpfs.size_bytes, tmpfs.mode)));
+        let folders = plan
+            .tmpfs
+            .iter()
+            .map(|tmpfs| (tmpfs.target.clone(), options(tmpfs.size_bytes, tmpfs.mode)));
         host.tmpfs = Some(folders.collect());
     }
     body
@@ -104,7 +114,10 @@ pub(crate) fn browser(common: &Common<'_>, plan: &BrowserPlan, alias: &str) -> C
 
 impl Common<'_> {
     fn body(&self, parts: Parts<'_>) -> ContainerCreateBody {
-        let endpoint = EndpointSettings { aliases: Some(parts.aliases), ..EndpointSettings::default() };
+        let endpoint = EndpointSettings {
+            aliases: Some(parts.aliases),
+            ..EndpointSettings::default()
+        };
         let port = parts.port.map(|port| format!("{port}/tcp"));
         ContainerCreateBody {
             image: Some(parts.image.to_owned()),
@@ -139,7 +152,10 @@ impl Common<'_> {
 
 /// A port of the loopback that the daemon picks: nobody on the local network reaches it, and no two cases want the same.
 fn loopback() -> PortBinding {
-    PortBinding { host_ip: Some("127.0.0.1".to_owned()), host_port: Some(String::new()) }
+    PortBinding {
+        host_ip: Some("127.0.0.1".to_owned()),
+        host_port: Some(String::new()),
+    }
 }
 
 /// `json-file` rather than `local`: Podman has no `local`.
@@ -147,14 +163,27 @@ fn log_config() -> HostConfigLogConfig {
     let config = [("max-size", LOG_MAX_SIZE), ("max-file", LOG_MAX_FILES)];
     HostConfigLogConfig {
         typ: Some("json-file".to_owned()),
-        config: Some(config.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()),
+        config: Some(
+            config
+                .into_iter()
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect(),
+        ),
     }
 }
 
 fn bind(mount: &MountPlan) -> String {
     let (source, target, read_only) = match mount {
-        MountPlan::Volume { volume, target, read_only } => (volume.clone(), target, read_only),
-        MountPlan::Host { source, target, read_only } => (source.display().to_string(), target, read_only),
+        MountPlan::Volume {
+            volume,
+            target,
+            read_only,
+        } => (volume.clone(), target, read_only),
+        MountPlan::Host {
+            source,
+            target,
+            read_only,
+        } => (source.display().to_string(), target, read_only),
     };
     format!("{source}:{target}{}", if *read_only { ":ro" } else { "" })
 }

@@ -68,7 +68,11 @@ pub(crate) struct PreparedImages {
 
 impl PreparedImages {
     pub(crate) fn new(engine: Engine, owner: Owner) -> Self {
-        Self { engine, owner, begun: Mutex::default() }
+        Self {
+            engine,
+            owner,
+            begun: Mutex::default(),
+        }
     }
 
     /// Finds the image that is prepared for a store, in two quick calls.
@@ -91,7 +95,10 @@ impl PreparedImages {
     }
 
     fn begin(&self, tag: &str) -> bool {
-        self.begun.lock().unwrap_or_else(PoisonError::into_inner).insert(tag.to_owned())
+        self.begun
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(tag.to_owned())
     }
 
     /// The tag of the image that fits a store exactly: same image, environment and settings.
@@ -111,13 +118,21 @@ impl PreparedImages {
 
     async fn image_id(&self, image: &str) -> Option<String> {
         let call = self.engine.docker().inspect_image(image);
-        self.engine.call("look for an image", READ_LIMIT, call).await.ok()?.id
+        self.engine
+            .call("look for an image", READ_LIMIT, call)
+            .await
+            .ok()?
+            .id
     }
 
     async fn make(&self, plan: &StorePlan, tag: &str, cancel: &CancellationToken) -> Result<(), String> {
         let name = format!("{}-{}", REPOSITORY, tag.rsplit(':').next().unwrap_or_default());
         let words = |error: EngineError| error.to_string();
-        let id = self.engine.create_container(&name, self.body(plan)).await.map_err(words)?;
+        let id = self
+            .engine
+            .create_container(&name, self.body(plan))
+            .await
+            .map_err(words)?;
         let made = self.initialise_and_keep(plan, &id, tag, cancel).await;
         let removed = self.engine.remove_container(&id).await.map_err(words);
         made.and(removed)
@@ -133,7 +148,9 @@ impl PreparedImages {
         let words = |error: EngineError| error.to_string();
         self.engine.start_container(id).await.map_err(words)?;
         let user = plan.env.get("POSTGRES_USER").unwrap_or("postgres");
-        let argv = ["pg_isready", "-h", "127.0.0.1", "-U", user].map(str::to_owned).to_vec();
+        let argv = ["pg_isready", "-h", "127.0.0.1", "-U", user]
+            .map(str::to_owned)
+            .to_vec();
         until_ready(&Wait {
             engine: &self.engine,
             container: id,
@@ -149,7 +166,10 @@ impl PreparedImages {
         .map_err(|error| error.to_string())?;
         let options = StopContainerOptionsBuilder::default().t(STOP_SECONDS).build();
         let stop = self.engine.docker().stop_container(id, Some(options));
-        self.engine.call("stop a container", REMOVE_LIMIT, stop).await.map_err(words)?;
+        self.engine
+            .call("stop a container", REMOVE_LIMIT, stop)
+            .await
+            .map_err(words)?;
         self.keep(plan, id, tag).await.map_err(words)
     }
 
@@ -173,22 +193,34 @@ impl PreparedImages {
             }),
             ..ContainerCreateBody::default()
         };
-        Prepared { image: plan.image.clone() }.apply(&mut body);
+        Prepared {
+            image: plan.image.clone(),
+        }
+        .apply(&mut body);
         body
     }
 
     /// Commits the container. What the image says of itself is replaced: the maker's owner is nobody's business later.
     async fn keep(&self, plan: &StorePlan, id: &str, tag: &str) -> Result<(), EngineError> {
         let (repository, version) = tag.rsplit_once(':').unwrap_or((tag, "latest"));
-        let options =
-            CommitContainerOptionsBuilder::default().container(id).repo(repository).tag(version).build();
+        let options = CommitContainerOptionsBuilder::default()
+            .container(id)
+            .repo(repository)
+            .tag(version)
+            .build();
         let labels = HashMap::from([
             (labels::INSTALL.to_owned(), self.owner.install.clone()),
             (BASE_LABEL.to_owned(), plan.image.clone()),
         ]);
-        let config = ContainerConfig { labels: Some(labels), ..ContainerConfig::default() };
+        let config = ContainerConfig {
+            labels: Some(labels),
+            ..ContainerConfig::default()
+        };
         let call = self.engine.docker().commit_container(options, config);
-        self.engine.call("write an image", COMMIT_LIMIT, call).await.map(drop)
+        self.engine
+            .call("write an image", COMMIT_LIMIT, call)
+            .await
+            .map(drop)
     }
 
     /// Removes what was prepared from the same image reference before it, or its settings, changed.
@@ -207,7 +239,11 @@ impl PreparedImages {
         let filters = HashMap::from([("label", vec![from, ours])]);
         let options = ListImagesOptionsBuilder::default().filters(&filters).build();
         let call = self.engine.docker().list_images(Some(options));
-        let images = self.engine.call("list images", READ_LIMIT, call).await.unwrap_or_default();
+        let images = self
+            .engine
+            .call("list images", READ_LIMIT, call)
+            .await
+            .unwrap_or_default();
         images.into_iter().flat_map(|image| image.repo_tags).collect()
     }
 

@@ -105,7 +105,10 @@ impl Member<'_> {
 
     fn fault(&self, error: EngineError) -> Fault {
         let fault = error.into_fault();
-        Fault::new(fault.code, format!("{} ({}): {}", self.what(), self.path(), fault.message))
+        Fault::new(
+            fault.code,
+            format!("{} ({}): {}", self.what(), self.path(), fault.message),
+        )
     }
 
     fn may_finish(&self) -> bool {
@@ -131,12 +134,19 @@ impl Site<'_> {
 
     /// Starts it anew, because it has begun too early.
     pub(super) async fn relaunch(&self, member: Member<'_>, id: &str) -> Result<(), Fault> {
-        self.engine.restart_container(id).await.map_err(|error| member.fault(error))
+        self.engine
+            .restart_container(id)
+            .await
+            .map_err(|error| member.fault(error))
     }
 
     /// Waits until a started container is ready.
     pub(super) async fn await_ready(&self, member: Member<'_>, id: &str) -> Result<Up, Fault> {
-        let view = self.engine.inspect_container(id).await.map_err(EngineError::into_fault)?;
+        let view = self
+            .engine
+            .inspect_container(id)
+            .await
+            .map_err(EngineError::into_fault)?;
         // A container that has ended already has lost its port and its address, and the wait tells why.
         let probe = match (view.state, self.probe(member, &view)) {
             (RunState::Running, Some(probe)) => probe,
@@ -177,7 +187,9 @@ impl Site<'_> {
             other => other.map_err(EngineError::into_fault)?,
         };
         if view.state == RunState::Running {
-            let Some(probe) = self.probe(member, &view) else { return Ok(None) };
+            let Some(probe) = self.probe(member, &view) else {
+                return Ok(None);
+            };
             if !answers_now(self.engine, id, &probe).await {
                 if !self.in_use {
                     return Ok(None);
@@ -190,7 +202,10 @@ impl Site<'_> {
 
     /// Creates the member's container. A stale one of the same name goes first.
     pub(super) async fn create(&self, member: Member<'_>) -> Result<Made, Fault> {
-        let common = Common { network: &self.network, labels: &self.plan.labels };
+        let common = Common {
+            network: &self.network,
+            labels: &self.plan.labels,
+        };
         let mut body = member.body(&common);
         let prepared = match member {
             Member::Store(plan) => self.prepared(plan).await,
@@ -203,12 +218,18 @@ impl Site<'_> {
         let id = match self.engine.create_container(name, body.clone()).await {
             Err(error) if error.kind == EngineErrorKind::NameTaken => {
                 self.clear_name(name).await?;
-                self.engine.create_container(name, body).await.map_err(|error| member.fault(error))?
+                self.engine
+                    .create_container(name, body)
+                    .await
+                    .map_err(|error| member.fault(error))?
             }
             other => other.map_err(|error| member.fault(error))?,
         };
         self.created(&id);
-        Ok(Made { id, prepared: prepared.is_some() })
+        Ok(Made {
+            id,
+            prepared: prepared.is_some(),
+        })
     }
 
     /// Removes the container that stands in the way of `name`, if it is provably this installation's.
@@ -218,10 +239,14 @@ impl Site<'_> {
             other => other.map_err(EngineError::into_fault)?,
         };
         if view.labels.get(labels::INSTALL) != self.plan.labels.get(labels::INSTALL) {
-            let text = format!("a container named {name} exists and isn't this runner's: remove or rename it");
+            let text =
+                format!("a container named {name} exists and isn't this runner's: remove or rename it");
             return Err(Fault::new(ErrorCode::DriverProvisionFailed, text));
         }
-        self.engine.remove_container(&view.id).await.map_err(EngineError::into_fault)
+        self.engine
+            .remove_container(&view.id)
+            .await
+            .map_err(EngineError::into_fault)
     }
 
     /// Starts a container, again when the port that the daemon picked is gone.
@@ -276,15 +301,21 @@ fn unpublished(member: Member<'_>) -> Fault {
 
 fn store_probe(plan: &StorePlan, direct: Option<IpAddr>) -> Probe {
     let user = plan.env.get("POSTGRES_USER").unwrap_or("postgres");
-    let argv = |words: &[&str]| Probe::Exec { argv: words.iter().map(ToString::to_string).collect() };
+    let argv = |words: &[&str]| Probe::Exec {
+        argv: words.iter().map(ToString::to_string).collect(),
+    };
     match (&plan.readiness, direct) {
-        (StoreReadiness::PostgresWire { port }, Some(ip)) => {
-            Probe::Postgres { address: SocketAddr::new(ip, *port), user: user.to_owned() }
-        }
-        (StoreReadiness::RedisPing { port }, Some(ip)) => Probe::Redis { address: SocketAddr::new(ip, *port) },
-        (StoreReadiness::Http { port, path }, Some(ip)) => {
-            Probe::HttpOk { address: SocketAddr::new(ip, *port), path: (*path).to_owned() }
-        }
+        (StoreReadiness::PostgresWire { port }, Some(ip)) => Probe::Postgres {
+            address: SocketAddr::new(ip, *port),
+            user: user.to_owned(),
+        },
+        (StoreReadiness::RedisPing { port }, Some(ip)) => Probe::Redis {
+            address: SocketAddr::new(ip, *port),
+        },
+        (StoreReadiness::Http { port, path }, Some(ip)) => Probe::HttpOk {
+            address: SocketAddr::new(ip, *port),
+            path: (*path).to_owned(),
+        },
         // Over TCP on purpose: the socket answers while a temporary server initialises the data.
         (StoreReadiness::PostgresWire { .. }, None) => argv(&["pg_isready", "-h", "127.0.0.1", "-U", user]),
         (StoreReadiness::RedisPing { .. }, None) => argv(&["redis-cli", "ping"]),

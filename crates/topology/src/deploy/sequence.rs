@@ -13,8 +13,8 @@ use everdict_contracts::{ErrorCode, Fault, StoreKind};
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
-use super::member::{Made, Member, Up};
 use super::Site;
+use super::member::{Made, Member, Up};
 
 /// How much later than the first instruction of a container its start call may return.
 const START_RETURNS_AFTER: Duration = Duration::from_millis(100);
@@ -23,17 +23,29 @@ impl Site<'_> {
     /// Makes what isn't there: all containers at once, then the stores start, then the services wave by wave.
     pub(super) async fn make_missing(&self, mut done: BTreeMap<String, Up>) -> Result<Vec<Up>, Fault> {
         let missing = |member: &Member<'_>| !done.contains_key(member.container());
-        let stores: Vec<Member<'_>> = self.plan.stores.iter().map(Member::Store).filter(missing).collect();
+        let stores: Vec<Member<'_>> = self
+            .plan
+            .stores
+            .iter()
+            .map(Member::Store)
+            .filter(missing)
+            .collect();
         let service = |index: &usize| self.plan.services.get(*index).map(Member::Service);
-        let waves = self.plan.waves.iter().map(|wave| wave.iter().filter_map(service).filter(missing).collect());
+        let waves = self
+            .plan
+            .waves
+            .iter()
+            .map(|wave| wave.iter().filter_map(service).filter(missing).collect());
         let waves: Vec<Vec<Member<'_>>> = waves.collect();
         let all: Vec<Member<'_>> = stores.iter().chain(waves.iter().flatten()).copied().collect();
 
-        let made = self.at_once(all.iter().map(|member| self.create(*member))).await?;
-        let made: BTreeMap<&str, Made> =
-            all.iter().map(Member::container).zip(made).collect();
+        let made = self
+            .at_once(all.iter().map(|member| self.create(*member)))
+            .await?;
+        let made: BTreeMap<&str, Made> = all.iter().map(Member::container).zip(made).collect();
         let of = |member: &Member<'_>| &made[member.container()];
-        self.at_once(stores.iter().map(|member| self.launch(*member, &of(member).id))).await?;
+        self.at_once(stores.iter().map(|member| self.launch(*member, &of(member).id)))
+            .await?;
 
         let quick = stores.iter().all(|member| starts_quickly(*member, of(member)));
         let first = waves.iter().find(|wave| !wave.is_empty());
@@ -44,17 +56,29 @@ impl Site<'_> {
             _ => Vec::new(),
         };
         let ready = async {
-            let ups = self.at_once(stores.iter().map(|member| self.await_ready(*member, &of(member).id))).await;
+            let ups = self
+                .at_once(
+                    stores
+                        .iter()
+                        .map(|member| self.await_ready(*member, &of(member).id)),
+                )
+                .await;
             ups.map(|ups| (ups, Instant::now()))
         };
         let launched = self.at_once(early.iter().map(|member| async {
-            self.launch(*member, &of(member).id).await.map(|()| Instant::now())
+            self.launch(*member, &of(member).id)
+                .await
+                .map(|()| Instant::now())
         }));
         let (ready, launched) = tokio::join!(ready, launched);
         let ((ups, ready), launched) = both(ready, launched)?;
         done.extend(ups.into_iter().map(|up| (up.container.clone(), up)));
-        let hasty = early.iter().zip(launched).filter(|(_, at)| *at < ready + START_RETURNS_AFTER);
-        self.at_once(hasty.map(|(member, _)| self.relaunch(*member, &of(member).id))).await?;
+        let hasty = early
+            .iter()
+            .zip(launched)
+            .filter(|(_, at)| *at < ready + START_RETURNS_AFTER);
+        self.at_once(hasty.map(|(member, _)| self.relaunch(*member, &of(member).id)))
+            .await?;
 
         for wave in &waves {
             let ups = self.at_once(wave.iter().map(|member| async {
@@ -98,7 +122,11 @@ impl Site<'_> {
 fn both<A, B>(one: Result<A, Fault>, other: Result<B, Fault>) -> Result<(A, B), Fault> {
     match (one, other) {
         (Ok(one), Ok(other)) => Ok((one, other)),
-        (Err(one), Err(other)) => Err(if one.code == ErrorCode::Cancelled { other } else { one }),
+        (Err(one), Err(other)) => Err(if one.code == ErrorCode::Cancelled {
+            other
+        } else {
+            one
+        }),
         (Err(fault), Ok(_)) | (Ok(_), Err(fault)) => Err(fault),
     }
 }

@@ -14,7 +14,10 @@ pub(crate) struct Survey {
 
 /// The labels that all objects of one topology of one installation have.
 pub(crate) fn filter(install: &str, topology: &str) -> [String; 2] {
-    [format!("{}={install}", labels::INSTALL), format!("{}={topology}", labels::TOPOLOGY)]
+    [
+        format!("{}={install}", labels::INSTALL),
+        format!("{}={topology}", labels::TOPOLOGY),
+    ]
 }
 
 /// The label that all objects of one installation have.
@@ -29,22 +32,32 @@ impl Survey {
         let (containers, networks) =
             tokio::try_join!(engine.list_containers(&filter), engine.list_networks(&filter))?;
         let mut survey = Self { containers, networks };
-        survey.networks.sort_by(|a, b| (&a.created, &a.id).cmp(&(&b.created, &b.id)));
+        survey
+            .networks
+            .sort_by(|a, b| (&a.created, &a.id).cmp(&(&b.created, &b.id)));
         Ok(survey)
     }
 
     /// The network that the topology's containers are on, else the oldest.
     pub(crate) fn network(&self) -> Option<&NetworkRow> {
         let members = |network: &&NetworkRow| {
-            self.containers.iter().any(|container| container.addresses.contains_key(&network.id))
+            self.containers
+                .iter()
+                .any(|container| container.addresses.contains_key(&network.id))
         };
-        self.networks.iter().find(members).or_else(|| self.networks.first())
+        self.networks
+            .iter()
+            .find(members)
+            .or_else(|| self.networks.first())
     }
 
     /// Stores and services that are as the plan wants them, by container name.
     pub(crate) fn intact<'s>(&'s self, plan: &TopologyPlan) -> BTreeMap<&'s str, &'s ContainerRow> {
         let digest = plan.digest.to_string();
-        let network = self.network().map(|network| network.id.as_str()).unwrap_or_default();
+        let network = self
+            .network()
+            .map(|network| network.id.as_str())
+            .unwrap_or_default();
         self.containers
             .iter()
             .filter(|row| {

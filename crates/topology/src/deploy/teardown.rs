@@ -27,9 +27,17 @@ pub struct Debt {
 /// What could not be removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DebtObject {
-    Container { id: String, name: String },
-    Network { id: String, name: String },
-    Volume { name: String },
+    Container {
+        id: String,
+        name: String,
+    },
+    Network {
+        id: String,
+        name: String,
+    },
+    Volume {
+        name: String,
+    },
     /// The daemon didn't even tell what there is.
     Everything,
 }
@@ -81,7 +89,11 @@ pub(crate) struct Remover<'a> {
 /// Not to be cancelled: it has a deadline of its own, a minute as a rule. What is left after it is a debt that the sweep
 /// pays, so that the next lease isn't held up.
 pub(crate) async fn tear_down(engine: &Engine, install: &str, topology: &str) -> Vec<Debt> {
-    let remover = Remover { engine, install, topology };
+    let remover = Remover {
+        engine,
+        install,
+        topology,
+    };
     // Long enough for a second try, and short of a third.
     let limit = 2 * engine.removal_limit();
     let deadline = Instant::now() + limit;
@@ -121,7 +133,13 @@ enum Round {
 impl Remover<'_> {
     fn debt(&self, object: DebtObject, error: &EngineError) -> Debt {
         let (install, topology) = (self.install.to_owned(), self.topology.to_owned());
-        Debt { install, topology, object, shared: true, why: error.to_string() }
+        Debt {
+            install,
+            topology,
+            object,
+            shared: true,
+            why: error.to_string(),
+        }
     }
 
     /// One round. Leaves in `debts` what resisted.
@@ -135,21 +153,38 @@ impl Remover<'_> {
         }
         let mut left = self.containers(&survey.containers).await;
         left.extend(self.networks(&survey.networks).await);
-        let removed = join_all(volumes.iter().map(|volume| self.engine.remove_volume(&volume.name))).await;
+        let removed = join_all(
+            volumes
+                .iter()
+                .map(|volume| self.engine.remove_volume(&volume.name)),
+        )
+        .await;
         for (volume, result) in volumes.iter().zip(removed) {
             left.extend(result.err().map(|error| {
-                self.debt(DebtObject::Volume { name: volume.name.clone() }, &error)
+                self.debt(
+                    DebtObject::Volume {
+                        name: volume.name.clone(),
+                    },
+                    &error,
+                )
             }));
         }
         *debts = left;
-        Ok(if debts.is_empty() { Round::Removed } else { Round::Resisted })
+        Ok(if debts.is_empty() {
+            Round::Removed
+        } else {
+            Round::Resisted
+        })
     }
 
     /// Removes containers, all at once.
     pub(crate) async fn containers(&self, rows: &[ContainerRow]) -> Vec<Debt> {
         let removed = join_all(rows.iter().map(|row| self.engine.remove_container(&row.id))).await;
         let left = rows.iter().zip(removed).filter_map(|(row, result)| {
-            let object = DebtObject::Container { id: row.id.clone(), name: row.name.clone() };
+            let object = DebtObject::Container {
+                id: row.id.clone(),
+                name: row.name.clone(),
+            };
             Some(self.debt(object, &result.err()?))
         });
         left.collect()
@@ -159,7 +194,10 @@ impl Remover<'_> {
     pub(crate) async fn networks(&self, rows: &[NetworkRow]) -> Vec<Debt> {
         let removed = join_all(rows.iter().map(|row| self.engine.remove_network(&row.id))).await;
         let left = rows.iter().zip(removed).filter_map(|(row, result)| {
-            let object = DebtObject::Network { id: row.id.clone(), name: row.name.clone() };
+            let object = DebtObject::Network {
+                id: row.id.clone(),
+                name: row.name.clone(),
+            };
             Some(self.debt(object, &result.err()?))
         });
         left.collect()
@@ -169,7 +207,10 @@ impl Remover<'_> {
     pub(crate) async fn container_ids(&self, ids: &[String]) -> Vec<Debt> {
         let removed = join_all(ids.iter().map(|id| self.engine.remove_container(id))).await;
         let left = ids.iter().zip(removed).filter_map(|(id, result)| {
-            let object = DebtObject::Container { id: id.clone(), name: id.clone() };
+            let object = DebtObject::Container {
+                id: id.clone(),
+                name: id.clone(),
+            };
             Some(self.debt(object, &result.err()?))
         });
         left.collect()

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use bollard::container::LogOutput;
 use bollard::models::{
-    ContainerCreateBody, ContainerInspectResponse, ContainerState, ContainerStateStatusEnum, ContainerSummary,
-    ContainerSummaryStateEnum, HealthStatusEnum,
+    ContainerCreateBody, ContainerInspectResponse, ContainerState, ContainerStateStatusEnum,
+    ContainerSummary, ContainerSummaryStateEnum, HealthStatusEnum,
 };
 use bollard::query_parameters::{
-    AttachContainerOptionsBuilder, CreateContainerOptionsBuilder, InspectContainerOptions, KillContainerOptionsBuilder,
-    ListContainersOptionsBuilder, LogsOptionsBuilder, RemoveContainerOptionsBuilder, StartContainerOptions,
+    AttachContainerOptionsBuilder, CreateContainerOptionsBuilder, InspectContainerOptions,
+    KillContainerOptionsBuilder, ListContainersOptionsBuilder, LogsOptionsBuilder,
+    RemoveContainerOptionsBuilder, StartContainerOptions,
 };
 use bytes::Bytes;
 use futures_util::StreamExt as _;
@@ -114,7 +115,9 @@ impl Engine {
     ) -> Result<String, EngineError> {
         let options = CreateContainerOptionsBuilder::default().name(name).build();
         let call = self.docker.create_container(Some(options), body);
-        self.call("create a container", CREATE_LIMIT, call).await.map(|created| created.id)
+        self.call("create a container", CREATE_LIMIT, call)
+            .await
+            .map(|created| created.id)
     }
 
     /// Starts a container; one that runs already is left as it is.
@@ -132,7 +135,9 @@ impl Engine {
     /// [`EngineErrorKind::NotFound`] when it is gone.
     pub async fn inspect_container(&self, id: &str) -> Result<ContainerView, EngineError> {
         let call = self.docker.inspect_container(id, None::<InspectContainerOptions>);
-        self.call("inspect a container", READ_LIMIT, call).await.map(ContainerView::from)
+        self.call("inspect a container", READ_LIMIT, call)
+            .await
+            .map(ContainerView::from)
     }
 
     /// Lists containers, ended ones too, that have all of the given labels (`key` or `key=value`).
@@ -141,8 +146,17 @@ impl Engine {
     /// Any [`EngineError`].
     pub async fn list_containers(&self, labels: &[String]) -> Result<Vec<ContainerRow>, EngineError> {
         let filters = HashMap::from([("label", labels.to_vec())]);
-        let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
-        let rows = self.call("list containers", READ_LIMIT, self.docker.list_containers(Some(options))).await?;
+        let options = ListContainersOptionsBuilder::default()
+            .all(true)
+            .filters(&filters)
+            .build();
+        let rows = self
+            .call(
+                "list containers",
+                READ_LIMIT,
+                self.docker.list_containers(Some(options)),
+            )
+            .await?;
         Ok(rows.into_iter().map(ContainerRow::from).collect())
     }
 
@@ -151,12 +165,17 @@ impl Engine {
     /// # Errors
     /// Any [`EngineError`].
     pub async fn remove_container(&self, id: &str) -> Result<(), EngineError> {
-        let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
+        let options = RemoveContainerOptionsBuilder::default()
+            .force(true)
+            .v(true)
+            .build();
         let call = self.docker.remove_container(id, Some(options));
         match self.call("remove a container", self.removal_limit(), call).await {
             Err(error) if error.is_not_found() => Ok(()),
             // Somebody else is removing it: done when it is gone.
-            Err(error) if error.kind == EngineErrorKind::Conflict && error.text.contains("already in progress") => {
+            Err(error)
+                if error.kind == EngineErrorKind::Conflict && error.text.contains("already in progress") =>
+            {
                 self.wait_until_gone(id).await
             }
             other => other,
@@ -169,7 +188,12 @@ impl Engine {
     /// [`EngineErrorKind::Conflict`] when it isn't running.
     pub async fn kill_container(&self, id: &str, signal: &str) -> Result<(), EngineError> {
         let options = KillContainerOptionsBuilder::default().signal(signal).build();
-        self.call("signal a container", READ_LIMIT, self.docker.kill_container(id, Some(options))).await
+        self.call(
+            "signal a container",
+            READ_LIMIT,
+            self.docker.kill_container(id, Some(options)),
+        )
+        .await
     }
 
     async fn wait_until_gone(&self, id: &str) -> Result<(), EngineError> {
@@ -195,11 +219,20 @@ impl Engine {
     /// # Errors
     /// Any [`EngineError`] at the start; later ones end the stream.
     pub async fn follow_output(&self, id: &str) -> Result<BoxStream<'static, Bytes>, EngineError> {
-        let options =
-            AttachContainerOptionsBuilder::default().stdout(true).stderr(true).logs(true).stream(true).build();
+        let options = AttachContainerOptionsBuilder::default()
+            .stdout(true)
+            .stderr(true)
+            .logs(true)
+            .stream(true)
+            .build();
         let attached = self.docker.attach_container(id, Some(options));
-        let attached = self.call("follow a container's output", READ_LIMIT, attached).await?;
-        let pieces = attached.output.take_while(|piece| std::future::ready(piece.is_ok())).filter_map(|piece| std::future::ready(piece.ok().map(message)));
+        let attached = self
+            .call("follow a container's output", READ_LIMIT, attached)
+            .await?;
+        let pieces = attached
+            .output
+            .take_while(|piece| std::future::ready(piece.is_ok()))
+            .filter_map(|piece| std::future::ready(piece.ok().map(message)));
         Ok(pieces.boxed())
     }
 
@@ -208,8 +241,10 @@ impl Engine {
     /// # Errors
     /// Any [`EngineError`]; what was read before the deadline is given out rather than an error.
     pub async fn log_tail(&self, id: &str, query: LogQuery) -> Result<String, EngineError> {
-        let mut options =
-            LogsOptionsBuilder::default().stdout(true).stderr(true).tail(&query.lines.to_string());
+        let mut options = LogsOptionsBuilder::default()
+            .stdout(true)
+            .stderr(true)
+            .tail(&query.lines.to_string());
         if let Some(since) = query.since {
             options = options.since(i32::try_from(since).unwrap_or(i32::MAX));
         }
@@ -254,8 +289,16 @@ impl From<ContainerSummary> for ContainerRow {
             ) => RunState::Running,
             _ => RunState::Ended,
         };
-        let name = row.names.unwrap_or_default().into_iter().next().unwrap_or_default();
-        let networks = row.network_settings.and_then(|settings| settings.networks).unwrap_or_default();
+        let name = row
+            .names
+            .unwrap_or_default()
+            .into_iter()
+            .next()
+            .unwrap_or_default();
+        let networks = row
+            .network_settings
+            .and_then(|settings| settings.networks)
+            .unwrap_or_default();
         let ports = row.ports.unwrap_or_default();
         Self {
             id: row.id.unwrap_or_default(),
@@ -265,7 +308,10 @@ impl From<ContainerSummary> for ContainerRow {
             labels: row.labels.unwrap_or_default().into_iter().collect(),
             state,
             status: row.status.unwrap_or_default(),
-            ports: ports.iter().filter_map(|port| Some((port.private_port, port.public_port?))).collect(),
+            ports: ports
+                .iter()
+                .filter_map(|port| Some((port.private_port, port.public_port?)))
+                .collect(),
             addresses: networks
                 .into_values()
                 .filter_map(|net| Some((net.network_id?, net.ip_address?.parse().ok()?)))
@@ -333,7 +379,9 @@ fn health(state: &ContainerState) -> Health {
 /// Container port to host port, of TCP ports that are published.
 fn published(ports: bollard::models::PortMap) -> BTreeMap<u16, u16> {
     let host_port = |bindings: Option<Vec<bollard::models::PortBinding>>| {
-        bindings?.into_iter().find_map(|binding| binding.host_port?.parse().ok())
+        bindings?
+            .into_iter()
+            .find_map(|binding| binding.host_port?.parse().ok())
     };
     ports
         .into_iter()

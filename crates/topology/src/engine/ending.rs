@@ -22,11 +22,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`EngineErrorKind::NotFound`] when it is gone, [`EngineErrorKind::Unreachable`] when the daemon goes away.
-    pub async fn wait_for_own_exit(
-        &self,
-        id: &str,
-        fine: impl Fn(i64) -> bool,
-    ) -> Result<i64, EngineError> {
+    pub async fn wait_for_own_exit(&self, id: &str, fine: impl Fn(i64) -> bool) -> Result<i64, EngineError> {
         // From the start: a daemon that is back by the time of the question has hung up all the same.
         let mut hang_up = std::pin::pin!(self.hang_up(id));
         let code = tokio::select! {
@@ -49,14 +45,20 @@ impl Engine {
     /// [`EngineErrorKind::NotFound`] when it is gone, [`EngineErrorKind::Unreachable`] when the daemon went away.
     pub async fn wait_for_exit(&self, id: &str) -> Result<i64, EngineError> {
         const OPERATION: &str = "wait for a container";
-        let options = WaitContainerOptionsBuilder::default().condition("not-running").build();
+        let options = WaitContainerOptionsBuilder::default()
+            .condition("not-running")
+            .build();
         let mut ends = Box::pin(self.docker.wait_container(id, Some(options)));
         match ends.next().await {
             Some(Ok(end)) => Ok(end.status_code),
             // The client makes an error of every code but 0.
             Some(Err(Error::DockerContainerWaitError { code, .. })) => Ok(code),
             Some(Err(error)) => Err(EngineError::from_bollard(OPERATION, error)),
-            None => Err(EngineError::new(EngineErrorKind::Unreachable, OPERATION, "the daemon hung up")),
+            None => Err(EngineError::new(
+                EngineErrorKind::Unreachable,
+                OPERATION,
+                "the daemon hung up",
+            )),
         }
     }
 

@@ -65,7 +65,9 @@ impl fmt::Display for EngineError {
 impl EngineErrorKind {
     fn hint(self) -> Option<&'static str> {
         match self {
-            Self::DiskFull => Some("the docker daemon's disk is full: free space, for instance with `docker system prune`"),
+            Self::DiskFull => {
+                Some("the docker daemon's disk is full: free space, for instance with `docker system prune`")
+            }
             Self::AddressPoolExhausted => Some("remove networks that nobody needs: `docker network prune`"),
             Self::Unreachable => Some("is docker running, and may this user talk to it?"),
             _ => None,
@@ -76,7 +78,12 @@ impl EngineErrorKind {
 impl EngineError {
     /// Makes an error of a caller's own finding.
     pub(crate) fn new(kind: EngineErrorKind, operation: &'static str, text: impl Into<String>) -> Self {
-        Self { kind, status: None, operation, text: text.into() }
+        Self {
+            kind,
+            status: None,
+            operation,
+            text: text.into(),
+        }
     }
 
     pub(crate) fn timed_out(operation: &'static str, limit: Duration) -> Self {
@@ -93,7 +100,11 @@ impl EngineError {
                 text: message,
             },
             Error::DockerStreamError { error } => {
-                let kind = if disk_full(&error) { EngineErrorKind::DiskFull } else { EngineErrorKind::Other };
+                let kind = if disk_full(&error) {
+                    EngineErrorKind::DiskFull
+                } else {
+                    EngineErrorKind::Other
+                };
                 Self::new(kind, operation, error)
             }
             Error::RequestTimeoutError => Self::new(EngineErrorKind::TimedOut, operation, error.to_string()),
@@ -149,7 +160,9 @@ fn classify(status: u16, message: &str) -> EngineErrorKind {
     if disk_full(&text) {
         return EngineErrorKind::DiskFull;
     }
-    if says("non-overlapping ipv4 address pool") || says("all predefined address pools have been fully subnetted") {
+    if says("non-overlapping ipv4 address pool")
+        || says("all predefined address pools have been fully subnetted")
+    {
         return EngineErrorKind::AddressPoolExhausted;
     }
     if says("pool overlaps with other one on this address space") {
@@ -161,7 +174,10 @@ fn classify(status: u16, message: &str) -> EngineErrorKind {
     if says("is ambiguous") {
         return EngineErrorKind::Ambiguous;
     }
-    if says("oci runtime create failed") || says("failed to create shim task") || says("failed to create task") {
+    if says("oci runtime create failed")
+        || says("failed to create shim task")
+        || says("failed to create task")
+    {
         return EngineErrorKind::BadCommand;
     }
     match status {
@@ -183,16 +199,52 @@ mod tests {
         let cases = [
             (404, "No such image: nosuch:1", Kind::NoSuchImage),
             (404, "No such container: gone", Kind::NotFound),
-            (404, "could not find an available, non-overlapping IPv4 address pool among the defaults", Kind::AddressPoolExhausted),
-            (400, "all predefined address pools have been fully subnetted", Kind::AddressPoolExhausted),
-            (403, "Pool overlaps with other one on this address space", Kind::AddressesTaken),
-            (403, "error while removing network: network n id 1 has active endpoints", Kind::InUse),
-            (409, "Conflict. The container name \"/a\" is already in use by container \"b\".", Kind::NameTaken),
+            (
+                404,
+                "could not find an available, non-overlapping IPv4 address pool among the defaults",
+                Kind::AddressPoolExhausted,
+            ),
+            (
+                400,
+                "all predefined address pools have been fully subnetted",
+                Kind::AddressPoolExhausted,
+            ),
+            (
+                403,
+                "Pool overlaps with other one on this address space",
+                Kind::AddressesTaken,
+            ),
+            (
+                403,
+                "error while removing network: network n id 1 has active endpoints",
+                Kind::InUse,
+            ),
+            (
+                409,
+                "Conflict. The container name \"/a\" is already in use by container \"b\".",
+                Kind::NameTaken,
+            ),
             (409, "Container a is not running", Kind::Conflict),
-            (400, "network a is ambiguous (2 matches found on name)", Kind::Ambiguous),
-            (500, "Bind for 127.0.0.1:80 failed: port is already allocated", Kind::PortTaken),
-            (500, "listen tcp4 127.0.0.1:80: bind: address already in use", Kind::PortTaken),
-            (400, "failed to create shim task: OCI runtime create failed: exec: \"/no\"", Kind::BadCommand),
+            (
+                400,
+                "network a is ambiguous (2 matches found on name)",
+                Kind::Ambiguous,
+            ),
+            (
+                500,
+                "Bind for 127.0.0.1:80 failed: port is already allocated",
+                Kind::PortTaken,
+            ),
+            (
+                500,
+                "listen tcp4 127.0.0.1:80: bind: address already in use",
+                Kind::PortTaken,
+            ),
+            (
+                400,
+                "failed to create shim task: OCI runtime create failed: exec: \"/no\"",
+                Kind::BadCommand,
+            ),
             (500, "write /x/link: no space left on device", Kind::DiskFull),
             (500, "something new", Kind::Other),
         ];

@@ -92,10 +92,21 @@ impl Engine {
     /// when the command is still running at its limit. A command that fails is an outcome.
     pub async fn exec(&self, container: &str, request: ExecRequest) -> Result<ExecOutcome, EngineError> {
         const OPERATION: &str = "run a command in a container";
-        let ExecRequest { argv, env, user, workdir, input, limit } = request;
+        let ExecRequest {
+            argv,
+            env,
+            user,
+            workdir,
+            input,
+            limit,
+        } = request;
         let config = ExecConfig {
             cmd: Some(argv),
-            env: Some(env.into_iter().map(|(name, value)| format!("{name}={value}")).collect()),
+            env: Some(
+                env.into_iter()
+                    .map(|(name, value)| format!("{name}={value}"))
+                    .collect(),
+            ),
             user,
             working_dir: workdir,
             attach_stdin: Some(!matches!(input, ExecInput::Empty)),
@@ -103,7 +114,13 @@ impl Engine {
             attach_stderr: Some(true),
             ..ExecConfig::default()
         };
-        let created = self.call(OPERATION, CREATE_LIMIT, self.docker.create_exec(container, config)).await?;
+        let created = self
+            .call(
+                OPERATION,
+                CREATE_LIMIT,
+                self.docker.create_exec(container, config),
+            )
+            .await?;
         let started = self.docker.start_exec(&created.id, None::<StartExecOptions>);
         let started = self.call(OPERATION, CREATE_LIMIT, started).await?;
         let mut outcome = ExecOutcome::default();
@@ -114,7 +131,9 @@ impl Engine {
             };
             self.call(OPERATION, limit, both).await?;
         }
-        let ended = self.call(OPERATION, READ_LIMIT, self.docker.inspect_exec(&created.id)).await?;
+        let ended = self
+            .call(OPERATION, READ_LIMIT, self.docker.inspect_exec(&created.id))
+            .await?;
         outcome.exit_code = ended.exit_code.unwrap_or(-1);
         Ok(outcome)
     }
@@ -131,10 +150,7 @@ async fn drain(
 }
 
 /// Writes the input and closes it. A command that ends without reading everything is no error here.
-async fn feed(
-    mut stdin: impl AsyncWrite + Unpin,
-    input: ExecInput,
-) -> Result<(), bollard::errors::Error> {
+async fn feed(mut stdin: impl AsyncWrite + Unpin, input: ExecInput) -> Result<(), bollard::errors::Error> {
     let mut pieces = match input {
         ExecInput::Empty => futures_util::stream::empty().boxed(),
         ExecInput::Bytes(bytes) => futures_util::stream::iter([Ok(Bytes::from(bytes))]).boxed(),

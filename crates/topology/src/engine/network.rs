@@ -75,24 +75,37 @@ impl Engine {
         subnet: Option<String>,
     ) -> Result<String, EngineError> {
         let ipam = subnet.map(|subnet| Ipam {
-            config: Some(vec![IpamConfig { subnet: Some(subnet), ..IpamConfig::default() }]),
+            config: Some(vec![IpamConfig {
+                subnet: Some(subnet),
+                ..IpamConfig::default()
+            }]),
             ..Ipam::default()
         });
         let body = NetworkCreateRequest {
             name: request.name.to_owned(),
             driver: Some("bridge".to_owned()),
             ipam,
-            labels: Some(request.labels.iter().map(|(k, v)| (k.clone(), v.clone())).collect()),
+            labels: Some(
+                request
+                    .labels
+                    .iter()
+                    .map(|(k, v)| (k.clone(), v.clone()))
+                    .collect(),
+            ),
             ..NetworkCreateRequest::default()
         };
-        let created = self.call("create a network", CREATE_LIMIT, self.docker.create_network(body)).await?;
+        let created = self
+            .call("create a network", CREATE_LIMIT, self.docker.create_network(body))
+            .await?;
         Ok(created.id)
     }
 
     async fn create_network_in_fallback(&self, request: &NetworkRequest<'_>) -> Result<String, EngineError> {
         let networks = self.list_networks(&[]).await?;
-        let taken: HashSet<&str> =
-            networks.iter().flat_map(|network| network.subnets.iter().map(String::as_str)).collect();
+        let taken: HashSet<&str> = networks
+            .iter()
+            .flat_map(|network| network.subnets.iter().map(String::as_str))
+            .collect();
         let free = fallback_subnets(request.name).filter(|subnet| !taken.contains(subnet.as_str()));
         for subnet in free.take(FALLBACK_TRIES) {
             match self.create_network_in(request, Some(subnet)).await {
@@ -101,13 +114,19 @@ impl Engine {
             }
         }
         let ours = request.labels.get(INSTALL);
-        let ours = networks.iter().filter(|network| ours.is_some() && network.labels.get(INSTALL) == ours);
+        let ours = networks
+            .iter()
+            .filter(|network| ours.is_some() && network.labels.get(INSTALL) == ours);
         let text = format!(
             "no address range is free; this daemon has {} networks, ours: {}",
             networks.len(),
             ours.count()
         );
-        Err(EngineError::new(EngineErrorKind::AddressPoolExhausted, "create a network", text))
+        Err(EngineError::new(
+            EngineErrorKind::AddressPoolExhausted,
+            "create a network",
+            text,
+        ))
     }
 
     /// Lists networks that have all of the given labels (`key` or `key=value`).
@@ -117,7 +136,13 @@ impl Engine {
     pub async fn list_networks(&self, labels: &[String]) -> Result<Vec<NetworkRow>, EngineError> {
         let filters = HashMap::from([("label", labels.to_vec())]);
         let options = ListNetworksOptionsBuilder::default().filters(&filters).build();
-        let rows = self.call("list networks", READ_LIMIT, self.docker.list_networks(Some(options))).await?;
+        let rows = self
+            .call(
+                "list networks",
+                READ_LIMIT,
+                self.docker.list_networks(Some(options)),
+            )
+            .await?;
         Ok(rows.into_iter().map(NetworkRow::from).collect())
     }
 
@@ -146,7 +171,14 @@ impl Engine {
     /// # Errors
     /// [`EngineErrorKind::InUse`] while a container is attached.
     pub async fn remove_network(&self, id: &str) -> Result<(), EngineError> {
-        match self.call("remove a network", self.removal_limit(), self.docker.remove_network(id)).await {
+        match self
+            .call(
+                "remove a network",
+                self.removal_limit(),
+                self.docker.remove_network(id),
+            )
+            .await
+        {
             Err(error) if error.is_not_found() => Ok(()),
             other => other,
         }
@@ -167,7 +199,9 @@ fn gateway(config: IpamConfig) -> Option<IpAddr> {
 fn fallback_subnets(seed: &str) -> impl Iterator<Item = String> {
     let hosts = 1_u32 << (32 - FALLBACK_PREFIX);
     let count = (1_u32 << 16) / hosts;
-    let start = seed.bytes().fold(0_u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(u32::from(byte)));
+    let start = seed.bytes().fold(0_u32, |hash, byte| {
+        hash.wrapping_mul(31).wrapping_add(u32::from(byte))
+    });
     let base = u32::from(Ipv4Addr::new(FALLBACK_BASE[0], FALLBACK_BASE[1], 0, 0));
     (0..count).map(move |step| {
         let index = start.wrapping_add(step) % count;
@@ -191,8 +225,14 @@ mod tests {
             ..IpamConfig::default()
         };
         let found = |config| gateway(config).map(|address| address.to_string());
-        assert_eq!(found(config("172.17.0.0/16", None)).as_deref(), Some("172.17.0.1"));
-        assert_eq!(found(config("10.1.0.0/24", Some("10.1.0.254"))).as_deref(), Some("10.1.0.254"));
+        assert_eq!(
+            found(config("172.17.0.0/16", None)).as_deref(),
+            Some("172.17.0.1")
+        );
+        assert_eq!(
+            found(config("10.1.0.0/24", Some("10.1.0.254"))).as_deref(),
+            Some("10.1.0.254")
+        );
         assert_eq!(found(config("fd00::/64", None)), None);
     }
 
@@ -202,7 +242,13 @@ mod tests {
         let distinct: HashSet<&String> = all.iter().collect();
         assert_eq!((all.len(), distinct.len()), (1024, 1024));
         for subnet in &all {
-            let last: u32 = subnet.trim_end_matches("/26").rsplit('.').next().unwrap().parse().unwrap();
+            let last: u32 = subnet
+                .trim_end_matches("/26")
+                .rsplit('.')
+                .next()
+                .unwrap()
+                .parse()
+                .unwrap();
             assert_eq!(last % 64, 0, "{subnet}");
             assert!(subnet.starts_with("10.231."), "{subnet}");
         }

@@ -27,7 +27,9 @@ impl Engine {
             labels: Some(labels.iter().map(|(k, v)| (k.clone(), v.clone())).collect()),
             ..VolumeCreateRequest::default()
         };
-        self.call("create a volume", CREATE_LIMIT, self.docker.create_volume(body)).await.map(drop)
+        self.call("create a volume", CREATE_LIMIT, self.docker.create_volume(body))
+            .await
+            .map(drop)
     }
 
     /// Lists volumes that have all of the given labels (`key` or `key=value`).
@@ -37,9 +39,20 @@ impl Engine {
     pub async fn list_volumes(&self, labels: &[String]) -> Result<Vec<VolumeRow>, EngineError> {
         let filters = HashMap::from([("label", labels.to_vec())]);
         let options = ListVolumesOptionsBuilder::default().filters(&filters).build();
-        let list = self.call("list volumes", READ_LIMIT, self.docker.list_volumes(Some(options))).await?;
+        let list = self
+            .call(
+                "list volumes",
+                READ_LIMIT,
+                self.docker.list_volumes(Some(options)),
+            )
+            .await?;
         let rows = list.volumes.unwrap_or_default().into_iter();
-        Ok(rows.map(|row| VolumeRow { name: row.name, labels: row.labels.into_iter().collect() }).collect())
+        Ok(rows
+            .map(|row| VolumeRow {
+                name: row.name,
+                labels: row.labels.into_iter().collect(),
+            })
+            .collect())
     }
 
     /// Removes a volume; one that is gone already counts as removed.
@@ -48,7 +61,14 @@ impl Engine {
     /// [`super::EngineErrorKind::Conflict`] while a container has it.
     pub async fn remove_volume(&self, name: &str) -> Result<(), EngineError> {
         let options = RemoveVolumeOptionsBuilder::default().force(true).build();
-        match self.call("remove a volume", self.removal_limit(), self.docker.remove_volume(name, Some(options))).await {
+        match self
+            .call(
+                "remove a volume",
+                self.removal_limit(),
+                self.docker.remove_volume(name, Some(options)),
+            )
+            .await
+        {
             Err(error) if error.is_not_found() => Ok(()),
             other => other,
         }

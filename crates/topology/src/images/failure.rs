@@ -30,7 +30,10 @@ pub enum PullFailureKind {
 
 impl PullFailureKind {
     /// Reads the daemon's words; they come from the registry's answer and from Go's network errors.
-    #[expect(clippy::too_many_lines, reason = "a table from words to kinds, first match first")]
+    #[expect(
+        clippy::too_many_lines,
+        reason = "a table from words to kinds, first match first"
+    )]
     pub fn of(status: Option<u16>, words: &str) -> Self {
         let text = words.to_ascii_lowercase();
         let says = |parts: &[&str]| parts.iter().any(|part| text.contains(part));

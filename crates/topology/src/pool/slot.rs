@@ -64,10 +64,24 @@ impl Drop for Ticket {
 
 impl Warm {
     pub(super) fn new(plan: Arc<TopologyPlan>, standing: Standing, host: &str) -> Self {
-        let ports = standing.members.iter().filter_map(|up| Some((up.name.clone(), up.port?)));
-        let endpoints = ports.map(|(name, port)| (name, format!("http://{host}:{port}"))).collect();
-        let uses = Mutex::new(Uses { count: 0, lock: None, idle_since: Instant::now() });
-        Self { plan, standing, endpoints, uses }
+        let ports = standing
+            .members
+            .iter()
+            .filter_map(|up| Some((up.name.clone(), up.port?)));
+        let endpoints = ports
+            .map(|(name, port)| (name, format!("http://{host}:{port}")))
+            .collect();
+        let uses = Mutex::new(Uses {
+            count: 0,
+            lock: None,
+            idle_since: Instant::now(),
+        });
+        Self {
+            plan,
+            standing,
+            endpoints,
+            uses,
+        }
     }
 
     fn uses(&self) -> MutexGuard<'_, Uses> {
@@ -78,11 +92,15 @@ impl Warm {
     pub(super) fn ticket(self: &Arc<Self>, locks: &LockFolder) -> io::Result<Option<Ticket>> {
         let mut uses = self.uses();
         if uses.count == 0 {
-            let Some(lock) = locks.try_use(&self.plan.name)? else { return Ok(None) };
+            let Some(lock) = locks.try_use(&self.plan.name)? else {
+                return Ok(None);
+            };
             uses.lock = Some(lock);
         }
         uses.count += 1;
-        Ok(Some(Ticket { warm: Arc::clone(self) }))
+        Ok(Some(Ticket {
+            warm: Arc::clone(self),
+        }))
     }
 
     /// Since when nobody here uses it.
@@ -108,13 +126,22 @@ impl Warm {
 
     /// Asks the daemon, in one call, whether every container is the one it was, and running.
     pub(super) async fn stands(&self, engine: &Engine) -> Result<bool, EngineError> {
-        let rows = engine.list_containers(&filter(install(&self.plan), &self.plan.name)).await?;
+        let rows = engine
+            .list_containers(&filter(install(&self.plan), &self.plan.name))
+            .await?;
         let by_id: BTreeMap<&str, &ContainerRow> = rows.iter().map(|row| (row.id.as_str(), row)).collect();
         Ok(self.standing.members.iter().all(|up| {
-            let Some(row) = by_id.get(up.id.as_str()) else { return false };
-            let finished = self.plan.service(&up.name).is_some_and(|service| service.may_finish)
+            let Some(row) = by_id.get(up.id.as_str()) else {
+                return false;
+            };
+            let finished = self
+                .plan
+                .service(&up.name)
+                .is_some_and(|service| service.may_finish)
                 && row.status.starts_with("Exited (0)");
-            let same_port = up.port.is_none_or(|port| row.ports.values().any(|published| *published == port));
+            let same_port = up
+                .port
+                .is_none_or(|port| row.ports.values().any(|published| *published == port));
             finished || row.state == RunState::Running && same_port
         }))
     }

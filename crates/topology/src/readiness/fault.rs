@@ -53,8 +53,15 @@ impl fmt::Display for NotReady {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = &self.what;
         match &self.reason {
-            NotReadyReason::Ended { oom_killed: true, code, .. } => {
-                write!(f, "{what} ran out of memory before it was ready (exit code {code})")
+            NotReadyReason::Ended {
+                oom_killed: true,
+                code,
+                ..
+            } => {
+                write!(
+                    f,
+                    "{what} ran out of memory before it was ready (exit code {code})"
+                )
             }
             NotReadyReason::Ended { code, error, .. } if !error.is_empty() => {
                 write!(f, "{what} ended before it was ready (exit code {code}): {error}")
@@ -63,7 +70,11 @@ impl fmt::Display for NotReady {
                 write!(f, "{what} ended before it was ready (exit code {code})")
             }
             NotReadyReason::TimedOut { budget, last } => {
-                write!(f, "{what} was not ready within {:.1} s: {last}", budget.as_secs_f32())
+                write!(
+                    f,
+                    "{what} was not ready within {:.1} s: {last}",
+                    budget.as_secs_f32()
+                )
             }
             NotReadyReason::Cancelled => write!(f, "the wait for {what} was cancelled"),
             NotReadyReason::Engine(error) => write!(f, "{what}: {error}"),
@@ -76,7 +87,9 @@ impl std::error::Error for NotReady {}
 impl NotReady {
     /// Turns it into the failure of a case that was being driven when a member ended.
     pub(crate) fn into_broken_fault(self) -> Fault {
-        let message = self.to_string().replace("before it was ready", "while the case was driven");
+        let message = self
+            .to_string()
+            .replace("before it was ready", "while the case was driven");
         let code = match self.blame {
             Blame::Harness => ErrorCode::HarnessRunFailed,
             Blame::Machine => ErrorCode::UpstreamError,
@@ -85,7 +98,11 @@ impl NotReady {
         if matches!(self.reason, NotReadyReason::Ended { oom_killed: true, .. }) {
             fault = fault.with_signal(SIGNAL_OOM);
         }
-        if self.log.is_empty() { fault } else { fault.with_log_tail(self.log) }
+        if self.log.is_empty() {
+            fault
+        } else {
+            fault.with_log_tail(self.log)
+        }
     }
 
     /// Turns it into the failure of a case.
@@ -104,6 +121,10 @@ impl NotReady {
             NotReadyReason::Ended { .. } => Fault::new(ended, message),
             NotReadyReason::TimedOut { .. } => Fault::new(ErrorCode::UpstreamError, message),
         };
-        if self.log.is_empty() { fault } else { fault.with_log_tail(self.log) }
+        if self.log.is_empty() {
+            fault
+        } else {
+            fault.with_log_tail(self.log)
+        }
     }
 }

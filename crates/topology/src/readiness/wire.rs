@@ -52,7 +52,8 @@ pub(super) async fn http_get(address: SocketAddr, path: &str, limit: Duration) -
 }
 
 async fn ask_http(mut connection: TcpStream, address: SocketAddr, path: &str) -> io::Result<Heard> {
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nAccept: */*\r\nConnection: close\r\n\r\n");
+    let request =
+        format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nAccept: */*\r\nConnection: close\r\n\r\n");
     connection.write_all(request.as_bytes()).await?;
     let mut answer = Vec::with_capacity(STATUS_LINE);
     while answer.len() < STATUS_LINE {
@@ -81,7 +82,10 @@ pub(super) async fn redis(address: SocketAddr) -> Result<(), String> {
     match answer.as_slice() {
         [b'+', ..] => Ok(()),
         answer if answer.starts_with(b"-NOAU") => Ok(()),
-        answer => Err(format!("answered `{}`", String::from_utf8_lossy(answer).trim_end())),
+        answer => Err(format!(
+            "answered `{}`",
+            String::from_utf8_lossy(answer).trim_end()
+        )),
     }
 }
 
@@ -180,8 +184,15 @@ mod tests {
         assert_eq!(http_get(address, "/", LIMIT).await, Heard::Silence);
         let (address, _tasks) = server(&[], false).await;
         assert_eq!(http_get(address, "/", LIMIT).await, Heard::HungUp);
-        let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-        assert!(matches!(http_get(closed, "/", LIMIT).await, Heard::Unreachable(_)));
+        let closed = TcpListener::bind("127.0.0.1:0")
+            .await
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        assert!(matches!(
+            http_get(closed, "/", LIMIT).await,
+            Heard::Unreachable(_)
+        ));
     }
 
     #[tokio::test]
@@ -200,9 +211,15 @@ mod tests {
     async fn postgres_is_ready_when_it_asks_for_a_password_and_not_while_it_starts() {
         let (address, _tasks) = server(&[b"R\0\0\0\x08\0\0\0\x0a"], true).await;
         assert_eq!(postgres(address, "everdict").await, Ok(()));
-        let (address, _tasks) =
-            server(&[b"E\0\0\0\x50SFATAL\0VFATAL\0C57P03\0Mthe database system is starting up\0\0"], true).await;
-        assert_eq!(postgres(address, "everdict").await, Err("it is starting up".to_owned()));
+        let (address, _tasks) = server(
+            &[b"E\0\0\0\x50SFATAL\0VFATAL\0C57P03\0Mthe database system is starting up\0\0"],
+            true,
+        )
+        .await;
+        assert_eq!(
+            postgres(address, "everdict").await,
+            Err("it is starting up".to_owned())
+        );
         let (address, _tasks) = server(&[], false).await;
         assert!(postgres(address, "everdict").await.is_err());
     }

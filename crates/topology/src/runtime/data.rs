@@ -32,7 +32,8 @@ impl Stores<'_> {
     }
 
     pub(super) async fn read(&self, spec: &ServiceHarness, query: &StoreQuery<'_>) -> Result<String, Fault> {
-        self.run(&read(spec, &self.scope.run_id, query)?, STATEMENT_LIMIT).await
+        self.run(&read(spec, &self.scope.run_id, query)?, STATEMENT_LIMIT)
+            .await
     }
 
     pub(super) async fn drop_slices(&self, spec: &ServiceHarness) -> Result<(), Fault> {
@@ -46,7 +47,10 @@ impl Stores<'_> {
         let Some(container) = self.lease.containers().get(name).map(ToString::to_string) else {
             return Err(Fault::internal(format!("the topology has no {name}")));
         };
-        let outcome = self.scope.bounded(self.engine.exec(&container, exec.request(limit))).await?;
+        let outcome = self
+            .scope
+            .bounded(self.engine.exec(&container, exec.request(limit)))
+            .await?;
         match outcome {
             Ok(outcome) => exec.judge(&outcome),
             Err(error) => Err(self.failed(&container, name, error).await),

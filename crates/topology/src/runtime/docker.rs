@@ -58,10 +58,17 @@ impl DockerTopologyRuntime {
             Fault::new(ErrorCode::DriverProvisionFailed, text).caused_by(error)
         })?;
         let stop = CancellationToken::new();
-        let prepared =
-            options.prepare_databases.then(|| PreparedImages::new(engine.clone(), options.owner.clone()));
+        let prepared = options
+            .prepare_databases
+            .then(|| PreparedImages::new(engine.clone(), options.owner.clone()));
         let pool = Pool::new(engine.clone(), locks, prepared, stop.clone());
-        Ok(Self { engine, pool, options, stop, sweeper: TaskTracker::new() })
+        Ok(Self {
+            engine,
+            pool,
+            options,
+            stop,
+            sweeper: TaskTracker::new(),
+        })
     }
 
     /// The daemon.
@@ -96,9 +103,17 @@ impl DockerTopologyRuntime {
             self.pool.sweep_idle(ttl).await;
         }
         let report = reaper::sweep(&self.engine, &self.options.owner, self.pool.locks()).await;
-        let mine = report.found.iter().filter(|found| found.owner.as_ref() == Some(&self.options.owner));
-        let topologies = mine.map(|found| found.topology.clone()).filter(|name| !name.is_empty()).collect();
-        self.pool.take_down_strays(&self.options.owner.install, topologies).await;
+        let mine = report
+            .found
+            .iter()
+            .filter(|found| found.owner.as_ref() == Some(&self.options.owner));
+        let topologies = mine
+            .map(|found| found.topology.clone())
+            .filter(|name| !name.is_empty())
+            .collect();
+        self.pool
+            .take_down_strays(&self.options.owner.install, topologies)
+            .await;
         report
     }
 
@@ -162,12 +177,21 @@ impl DockerTopologyRuntime {
 
     /// What a deployment has to have before it takes the site lock: its images.
     fn pull(&self, plan: &TopologyPlan, scope: &CaseScope) -> Prepare {
-        let (engine, keeper, needs) = (self.engine.clone(), Arc::clone(&self.options.keeper), plan.images());
+        let (engine, keeper, needs) = (
+            self.engine.clone(),
+            Arc::clone(&self.options.keeper),
+            plan.images(),
+        );
         let (credentials, progress) = (scope.credentials.clone(), Arc::clone(&scope.progress));
         Box::new(move |cancel| {
             Box::pin(async move {
-                let watcher = PullWatcher { lines: &*progress, cancel: &cancel };
-                let pulls = needs.iter().map(|need| keeper.ensure(&engine, need, &credentials, watcher));
+                let watcher = PullWatcher {
+                    lines: &*progress,
+                    cancel: &cancel,
+                };
+                let pulls = needs
+                    .iter()
+                    .map(|need| keeper.ensure(&engine, need, &credentials, watcher));
                 try_join_all(pulls).await.map(drop)
             })
         })
@@ -177,8 +201,11 @@ impl DockerTopologyRuntime {
         let (engine, pool, warm) = (self.engine.clone(), Arc::clone(&self.pool), lease.warm());
         let cancel = scope.cancel.child_token();
         let guard = cancel.clone().drop_guard();
-        let (run, attempt, progress) =
-            (scope.run_id.clone(), scope.attempt.clone(), Arc::clone(&scope.progress));
+        let (run, attempt, progress) = (
+            scope.run_id.clone(),
+            scope.attempt.clone(),
+            Arc::clone(&scope.progress),
+        );
         // In a task of its own: dropping this future must not leave a container that nobody knows.
         let task = self.pool.tasks().spawn(async move {
             let mut debts = Vec::new();
@@ -229,7 +256,15 @@ impl TopologyRuntime for DockerTopologyRuntime {
         scope: &'a CaseScope,
         fixtures: &'a [StoreFixture],
     ) -> BoxFuture<'a, Result<(), Fault>> {
-        Box::pin(async move { Stores { engine: &self.engine, lease, scope }.seed(spec, fixtures).await })
+        Box::pin(async move {
+            Stores {
+                engine: &self.engine,
+                lease,
+                scope,
+            }
+            .seed(spec, fixtures)
+            .await
+        })
     }
 
     fn read_store_state<'a>(
@@ -239,7 +274,15 @@ impl TopologyRuntime for DockerTopologyRuntime {
         scope: &'a CaseScope,
         query: &'a StoreQuery<'a>,
     ) -> BoxFuture<'a, Result<String, Fault>> {
-        Box::pin(async move { Stores { engine: &self.engine, lease, scope }.read(spec, query).await })
+        Box::pin(async move {
+            Stores {
+                engine: &self.engine,
+                lease,
+                scope,
+            }
+            .read(spec, query)
+            .await
+        })
     }
 
     fn drop_slices<'a>(
@@ -248,11 +291,23 @@ impl TopologyRuntime for DockerTopologyRuntime {
         spec: &'a ServiceHarness,
         scope: &'a CaseScope,
     ) -> BoxFuture<'a, Result<(), Fault>> {
-        Box::pin(async move { Stores { engine: &self.engine, lease, scope }.drop_slices(spec).await })
+        Box::pin(async move {
+            Stores {
+                engine: &self.engine,
+                lease,
+                scope,
+            }
+            .drop_slices(spec)
+            .await
+        })
     }
 
     fn browser_cdp_base<'a>(&'a self, run_id: &'a str) -> BoxFuture<'a, Option<String>> {
-        Box::pin(observe::browser_cdp_base(&self.engine, &self.options.owner.install, run_id))
+        Box::pin(observe::browser_cdp_base(
+            &self.engine,
+            &self.options.owner.install,
+            run_id,
+        ))
     }
 
     fn describe<'a>(&'a self, lease: &'a TopologyLease) -> BoxFuture<'a, TopologyStatus> {

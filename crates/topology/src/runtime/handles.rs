@@ -45,7 +45,13 @@ impl TopologyLease {
 
     /// Ids of the containers, by service name and by store kind.
     pub fn containers(&self) -> BTreeMap<&str, &str> {
-        self.ticket.warm.standing.members.iter().map(|up| (up.name.as_str(), up.id.as_str())).collect()
+        self.ticket
+            .warm
+            .standing
+            .members
+            .iter()
+            .map(|up| (up.name.as_str(), up.id.as_str()))
+            .collect()
     }
 
     /// Gives the use back. The topology stays for the next case.
@@ -89,7 +95,10 @@ impl BrowserHandle {
     }
 
     /// Name of the container.
-    #[expect(clippy::misnamed_getters, reason = "the field names what its owner calls it; callers want the container's name")]
+    #[expect(
+        clippy::misnamed_getters,
+        reason = "the field names what its owner calls it; callers want the container's name"
+    )]
     pub fn container(&self) -> &str {
         &self.browser.name
     }
@@ -122,7 +131,9 @@ impl Drop for BrowserHandle {
         }
         let removal = Removal::of(self);
         let pool = Arc::clone(&self.pool);
-        self.pool.tasks().spawn_on(async move { pool.owe(removal.run().await) }, &self.handle);
+        self.pool
+            .tasks()
+            .spawn_on(async move { pool.owe(removal.run().await) }, &self.handle);
     }
 }
 
@@ -133,10 +144,21 @@ struct Removal {
 
 impl Removal {
     fn of(handle: &BrowserHandle) -> Self {
-        let object =
-            DebtObject::Container { id: handle.browser.container.clone(), name: handle.browser.name.clone() };
+        let object = DebtObject::Container {
+            id: handle.browser.container.clone(),
+            name: handle.browser.name.clone(),
+        };
         let (install, topology) = (handle.install.clone(), handle.topology.clone());
-        Self { engine: handle.engine.clone(), debt: Debt { install, topology, object, shared: false, why: String::new() } }
+        Self {
+            engine: handle.engine.clone(),
+            debt: Debt {
+                install,
+                topology,
+                object,
+                shared: false,
+                why: String::new(),
+            },
+        }
     }
 
     async fn run(self) -> Option<Debt> {

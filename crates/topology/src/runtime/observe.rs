@@ -43,29 +43,51 @@ pub struct MemberStatus {
 pub(super) async fn describe(engine: &Engine, lease: &TopologyLease) -> TopologyStatus {
     let plan = lease.plan();
     let stores = plan.stores.iter().map(|store| {
-        (kind_name(store.kind), "store", store.image.as_str(), Some(store.values.port), false)
+        (
+            kind_name(store.kind),
+            "store",
+            store.image.as_str(),
+            Some(store.values.port),
+            false,
+        )
     });
     let services = plan.services.iter().map(|service| {
-        (service.name.as_str(), "service", service.image.as_str(), service.port, service.may_finish)
+        (
+            service.name.as_str(),
+            "service",
+            service.image.as_str(),
+            service.port,
+            service.may_finish,
+        )
     });
-    let rows = stores.chain(services).map(|(name, role, image, port, may_finish)| async move {
-        let id = lease.containers().get(name).copied().unwrap_or_default().to_owned();
-        let view = engine.inspect_container(&id).await;
-        let (running, trouble) = match &view {
-            Ok(view) => (view.state == RunState::Running, trouble(view, may_finish)),
-            Err(error) => (false, Some(error.to_string())),
-        };
-        MemberStatus {
-            name: name.to_owned(),
-            role,
-            image: image.to_owned(),
-            port,
-            running,
-            endpoint: lease.endpoints().get(name).cloned(),
-            trouble,
-        }
-    });
-    TopologyStatus { runtime: "docker", members: join_all(rows).await }
+    let rows = stores
+        .chain(services)
+        .map(|(name, role, image, port, may_finish)| async move {
+            let id = lease
+                .containers()
+                .get(name)
+                .copied()
+                .unwrap_or_default()
+                .to_owned();
+            let view = engine.inspect_container(&id).await;
+            let (running, trouble) = match &view {
+                Ok(view) => (view.state == RunState::Running, trouble(view, may_finish)),
+                Err(error) => (false, Some(error.to_string())),
+            };
+            MemberStatus {
+                name: name.to_owned(),
+                role,
+                image: image.to_owned(),
+                port,
+                running,
+                endpoint: lease.endpoints().get(name).cloned(),
+                trouble,
+            }
+        });
+    TopologyStatus {
+        runtime: "docker",
+        members: join_all(rows).await,
+    }
 }
 
 pub(super) async fn diagnose(engine: &Engine, lease: &TopologyLease) -> Option<String> {
@@ -95,22 +117,48 @@ fn trouble(view: &ContainerView, may_finish: bool) -> Option<String> {
 /// Waits for the first member that ends against its plan.
 pub(super) async fn broken(engine: &Engine, lease: &TopologyLease) -> Fault {
     let plan = lease.plan();
-    let stores = plan.stores.iter().map(|store| (kind_name(store.kind), Blame::Machine, false));
-    let services =
-        plan.services.iter().map(|service| (service.name.as_str(), Blame::Harness, service.may_finish));
+    let stores = plan
+        .stores
+        .iter()
+        .map(|store| (kind_name(store.kind), Blame::Machine, false));
+    let services = plan
+        .services
+        .iter()
+        .map(|service| (service.name.as_str(), Blame::Harness, service.may_finish));
     let ends = stores.chain(services).map(|(name, blame, may_finish)| {
-        let id = lease.containers().get(name).copied().unwrap_or_default().to_owned();
+        let id = lease
+            .containers()
+            .get(name)
+            .copied()
+            .unwrap_or_default()
+            .to_owned();
         Box::pin(async move {
-            let code = match engine.wait_for_own_exit(&id, |code| code == 0 && may_finish).await {
+            let code = match engine
+                .wait_for_own_exit(&id, |code| code == 0 && may_finish)
+                .await
+            {
                 Ok(0) if may_finish => return std::future::pending().await,
                 Ok(code) => code,
                 Err(error) => return error.into_fault(),
             };
             let view = engine.inspect_container(&id).await;
             let (oom_killed, error) = view.map(|view| (view.oom_killed, view.error)).unwrap_or_default();
-            let log = engine.log_tail(&id, LogQuery::tail(BROKEN_LOG_LINES)).await.unwrap_or_default();
-            let reason = NotReadyReason::Ended { code, oom_killed, error };
-            NotReady { what: name.to_owned(), blame, reason, log }.into_broken_fault()
+            let log = engine
+                .log_tail(&id, LogQuery::tail(BROKEN_LOG_LINES))
+                .await
+                .unwrap_or_default();
+            let reason = NotReadyReason::Ended {
+                code,
+                oom_killed,
+                error,
+            };
+            NotReady {
+                what: name.to_owned(),
+                blame,
+                reason,
+                log,
+            }
+            .into_broken_fault()
         })
     });
     let ends: Vec<_> = ends.collect();
@@ -127,7 +175,16 @@ pub(super) async fn logs(
     since: Option<i64>,
 ) -> Option<String> {
     let id = lease.containers().get(member).copied()?.to_owned();
-    let log = engine.log_tail(&id, LogQuery { lines: LOG_LINES, since }).await.ok()?;
+    let log = engine
+        .log_tail(
+            &id,
+            LogQuery {
+                lines: LOG_LINES,
+                since,
+            },
+        )
+        .await
+        .ok()?;
     (!log.is_empty()).then_some(log)
 }
 
@@ -139,7 +196,10 @@ pub(super) async fn browser_cdp_base(engine: &Engine, install: &str, run: &str) 
     ];
     let rows = engine.list_containers(&filter).await.ok()?;
     // Of several attempts the latest is the one that is alive.
-    let row = rows.into_iter().filter(|row| row.state == RunState::Running).max_by_key(|row| row.created)?;
+    let row = rows
+        .into_iter()
+        .filter(|row| row.state == RunState::Running)
+        .max_by_key(|row| row.created)?;
     let port = row.ports.values().next()?;
     Some(format!("http://{}:{port}", engine.published_host()))
 }

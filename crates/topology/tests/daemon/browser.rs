@@ -44,15 +44,27 @@ async fn browser_is_reached_from_a_container_and_from_the_host() {
 async fn dispose_removes_the_browser_only() {
     in_world("dispose_removes_the_browser_only", |world| async move {
         let runtime = world.runtime().await;
-        let lease = runtime.ensure_topology(&full_harness(), &world.scope("r1")).await.unwrap();
+        let lease = runtime
+            .ensure_topology(&full_harness(), &world.scope("r1"))
+            .await
+            .unwrap();
         let before = world.ours().await;
-        let one = runtime.provision_browser(&lease, &world.scope("r1")).await.unwrap();
-        let two = runtime.provision_browser(&lease, &world.scope("r2")).await.unwrap();
+        let one = runtime
+            .provision_browser(&lease, &world.scope("r1"))
+            .await
+            .unwrap();
+        let two = runtime
+            .provision_browser(&lease, &world.scope("r2"))
+            .await
+            .unwrap();
         assert_eq!(world.ours().await.len(), before.len() + 2);
         let begin = Instant::now();
         one.dispose().await.unwrap();
         eprintln!("dispose {:?}", begin.elapsed());
-        assert!(world.ours().await.contains(&two.container().to_owned()), "the other case's browser stays");
+        assert!(
+            world.ours().await.contains(&two.container().to_owned()),
+            "the other case's browser stays"
+        );
         // Dropping is as good, only nobody waits for it.
         drop(two);
         runtime.settle().await;
@@ -70,7 +82,15 @@ async fn a_leftover_browser_of_the_same_attempt_stands_in_nobodys_way() {
         let leftover = runtime.provision_browser(&lease, &scope).await.unwrap();
         std::mem::forget(leftover);
         let browser = runtime.provision_browser(&lease, &scope).await.unwrap();
-        assert_eq!(world.ours().await.iter().filter(|name| name.contains("-browser-")).count(), 1);
+        assert_eq!(
+            world
+                .ours()
+                .await
+                .iter()
+                .filter(|name| name.contains("-browser-"))
+                .count(),
+            1
+        );
         browser.dispose().await.unwrap();
     })
     .await;
@@ -96,8 +116,14 @@ async fn a_browser_that_nobody_waits_for_any_more_is_removed() {
 async fn a_browser_has_a_gigabyte_of_shared_memory() {
     in_world("a_browser_has_shared_memory", |world| async move {
         let runtime = world.runtime().await;
-        let lease = runtime.ensure_topology(&with_browser(), &world.scope("r1")).await.unwrap();
-        let browser = runtime.provision_browser(&lease, &world.scope("r1")).await.unwrap();
+        let lease = runtime
+            .ensure_topology(&with_browser(), &world.scope("r1"))
+            .await
+            .unwrap();
+        let browser = runtime
+            .provision_browser(&lease, &world.scope("r1"))
+            .await
+            .unwrap();
         let id = world.container_ids().await[browser.container()].clone();
         let view = world.docker.inspect_container(&id, None).await.unwrap();
         assert_eq!(view.host_config.unwrap().shm_size, Some(1 << 30));
@@ -110,7 +136,10 @@ async fn a_browser_has_a_gigabyte_of_shared_memory() {
 async fn twenty_browsers_some_cancelled_and_some_crashed_leave_no_process() {
     in_world("twenty_browsers", |world| async move {
         let runtime = world.runtime().await;
-        let lease = runtime.ensure_topology(&with_browser(), &world.scope("r0")).await.unwrap();
+        let lease = runtime
+            .ensure_topology(&with_browser(), &world.scope("r0"))
+            .await
+            .unwrap();
         let before = world.ours().await;
         let mut cdp_ports = Vec::new();
         for number in 1..=20 {
@@ -135,7 +164,10 @@ async fn twenty_browsers_some_cancelled_and_some_crashed_leave_no_process() {
         runtime.settle().await;
         assert_eq!(world.ours().await, before);
         for port in cdp_ports {
-            assert!(tokio::net::TcpStream::connect(&port).await.is_err(), "{port} still answers");
+            assert!(
+                tokio::net::TcpStream::connect(&port).await.is_err(),
+                "{port} still answers"
+            );
         }
     })
     .await;

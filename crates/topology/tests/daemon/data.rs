@@ -26,13 +26,23 @@ async fn one_run_never_sees_the_rows_of_another_and_a_dropped_slice_is_empty() {
             query: text,
             path: "evalCase.graders[0].config",
         };
-        runtime.seed_fixtures(&lease, &spec, &one, &fixtures).await.unwrap();
-        let rows = runtime.read_store_state(&lease, &spec, &one, &query("select n from t")).await.unwrap();
+        runtime
+            .seed_fixtures(&lease, &spec, &one, &fixtures)
+            .await
+            .unwrap();
+        let rows = runtime
+            .read_store_state(&lease, &spec, &one, &query("select n from t"))
+            .await
+            .unwrap();
         assert_eq!(rows.trim(), "7");
-        let other = runtime.read_store_state(&lease, &spec, &two, &query("select n from t")).await;
+        let other = runtime
+            .read_store_state(&lease, &spec, &two, &query("select n from t"))
+            .await;
         assert!(other.unwrap_err().message.contains("does not exist"));
         runtime.drop_slices(&lease, &spec, &one).await.unwrap();
-        let gone = runtime.read_store_state(&lease, &spec, &one, &query("select n from t")).await;
+        let gone = runtime
+            .read_store_state(&lease, &spec, &one, &query("select n from t"))
+            .await;
         assert!(gone.is_err(), "dropped slices are gone");
     })
     .await;

@@ -27,7 +27,10 @@ async fn cold_deploy_and_warm_reuse() {
         assert_eq!(world.container_ids().await, before, "nothing was made anew");
         assert_eq!(again.endpoints(), lease.endpoints());
         let answer = http_get(&lease.endpoints()["web"], "/healthz").await;
-        assert!(answer.contains("200 OK"), "the front door reaches both stores: {answer}");
+        assert!(
+            answer.contains("200 OK"),
+            "the front door reaches both stores: {answer}"
+        );
     })
     .await;
 }
@@ -59,7 +62,13 @@ async fn three_concurrent_ensures_make_one_deploy() {
         assert_eq!(one.containers(), two.containers());
         assert_eq!(one.containers(), three.containers());
         assert_eq!(world.ours().await.len(), 2, "one container and one network");
-        let deploys = world.lines.lock().unwrap().iter().filter(|line| line.starts_with("deploying")).count();
+        let deploys = world
+            .lines
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|line| line.starts_with("deploying"))
+            .count();
         assert_eq!(deploys, 1);
     })
     .await;
@@ -67,13 +76,19 @@ async fn three_concurrent_ensures_make_one_deploy() {
 
 /// An owner as another process would be: alive, and not this one.
 fn other_process(world: &World) -> Owner {
-    Owner { runner: "other".to_owned(), ..this_owner(world.install.clone(), "other") }
+    Owner {
+        runner: "other".to_owned(),
+        ..this_owner(world.install.clone(), "other")
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_runtime_adopts_and_kills_nobody() {
     in_world("another_runtime_adopts_and_kills_nobody", |world| async move {
-        let (first, second) = (world.runtime().await, world.runtime_of(other_process(&world)).await);
+        let (first, second) = (
+            world.runtime().await,
+            world.runtime_of(other_process(&world)).await,
+        );
         let spec = full_harness();
         let lease = first.ensure_topology(&spec, &world.scope("r1")).await.unwrap();
         let before = world.container_ids().await;
@@ -97,11 +112,16 @@ async fn another_runtime_adopts_and_kills_nobody() {
 #[tokio::test(flavor = "multi_thread")]
 async fn two_runtimes_at_once_make_one_topology() {
     in_world("two_runtimes_at_once_make_one_topology", |world| async move {
-        let (first, second) = (world.runtime().await, world.runtime_of(other_process(&world)).await);
+        let (first, second) = (
+            world.runtime().await,
+            world.runtime_of(other_process(&world)).await,
+        );
         let spec = harness(|_| {});
         let scopes = [world.scope("r1"), world.scope("r2")];
-        let (one, two) =
-            tokio::join!(first.ensure_topology(&spec, &scopes[0]), second.ensure_topology(&spec, &scopes[1]));
+        let (one, two) = tokio::join!(
+            first.ensure_topology(&spec, &scopes[0]),
+            second.ensure_topology(&spec, &scopes[1])
+        );
         let (one, two) = (one.unwrap(), two.unwrap());
         assert_eq!(one.containers(), two.containers());
         assert_eq!(world.ours().await.len(), 2);
@@ -117,7 +137,10 @@ async fn half_dead_topology_is_healed() {
             spec["dependencies"] = json!([{"store": "redis", "role": "cache", "isolateBy": "key-prefix"}]);
         });
         let lease = runtime.ensure_topology(&spec, &world.scope("r1")).await.unwrap();
-        let (redis, web) = (lease.containers()["redis"].to_owned(), lease.containers()["web"].to_owned());
+        let (redis, web) = (
+            lease.containers()["redis"].to_owned(),
+            lease.containers()["web"].to_owned(),
+        );
         world.engine.kill_container(&web, "SIGKILL").await.unwrap();
         let healed = runtime.ensure_topology(&spec, &world.scope("r2")).await.unwrap();
         assert_eq!(healed.origin(), Origin::Healed);
@@ -139,11 +162,21 @@ async fn a_changed_environment_is_never_served_by_the_old_container() {
         };
         let (blue, red) = (with("blue"), with("red"));
         let scopes = [world.scope("r1"), world.scope("r2")];
-        let (one, two) =
-            tokio::join!(runtime.ensure_topology(&blue, &scopes[0]), runtime.ensure_topology(&red, &scopes[1]));
+        let (one, two) = tokio::join!(
+            runtime.ensure_topology(&blue, &scopes[0]),
+            runtime.ensure_topology(&red, &scopes[1])
+        );
         let (one, two) = (one.unwrap(), two.unwrap());
-        assert!(http_get(&one.endpoints()["web"], "/env").await.contains("\"COLOUR\": \"blue\""));
-        assert!(http_get(&two.endpoints()["web"], "/env").await.contains("\"COLOUR\": \"red\""));
+        assert!(
+            http_get(&one.endpoints()["web"], "/env")
+                .await
+                .contains("\"COLOUR\": \"blue\"")
+        );
+        assert!(
+            http_get(&two.endpoints()["web"], "/env")
+                .await
+                .contains("\"COLOUR\": \"red\"")
+        );
     })
     .await;
 }
@@ -161,9 +194,15 @@ async fn teardown_leaves_nothing() {
             spec["target"] = json!({"kind": "browser", "engine": "chromium"});
         });
         let lease = runtime.ensure_topology(&spec, &world.scope("r1")).await.unwrap();
-        let browser = runtime.provision_browser(&lease, &world.scope("r1")).await.unwrap();
+        let browser = runtime
+            .provision_browser(&lease, &world.scope("r1"))
+            .await
+            .unwrap();
         let volumes = world.mounted_volumes().await;
-        assert!(volumes.len() >= 2, "an anonymous volume of a store and a named one: {volumes:?}");
+        assert!(
+            volumes.len() >= 2,
+            "an anonymous volume of a store and a named one: {volumes:?}"
+        );
         let name = lease.plan().name.clone();
         assert!(!runtime.teardown(&name).await, "not while it is in use");
         drop(lease);
@@ -172,7 +211,10 @@ async fn teardown_leaves_nothing() {
         assert!(runtime.teardown(&name).await);
         assert_eq!(world.ours().await, Vec::<String>::new());
         let left = world.volume_names().await;
-        assert!(volumes.iter().all(|volume| !left.contains(volume)), "volumes stay: {volumes:?}");
+        assert!(
+            volumes.iter().all(|volume| !left.contains(volume)),
+            "volumes stay: {volumes:?}"
+        );
         assert_eq!(runtime.debts(), Vec::new());
     })
     .await;
@@ -182,13 +224,26 @@ async fn teardown_leaves_nothing() {
 async fn exited_service_fails_at_once_with_its_log() {
     in_world("exited_service_fails_at_once_with_its_log", |world| async move {
         let runtime = world.runtime().await;
-        let spec =
-            harness(|spec| spec["services"][0]["env"] = json!({"FAIL_AT_START": "missing API key"}));
+        let spec = harness(|spec| spec["services"][0]["env"] = json!({"FAIL_AT_START": "missing API key"}));
         let begin = Instant::now();
-        let fault = runtime.ensure_topology(&spec, &world.scope("r1")).await.err().unwrap();
+        let fault = runtime
+            .ensure_topology(&spec, &world.scope("r1"))
+            .await
+            .err()
+            .unwrap();
         assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
-        assert!(fault.message.contains("service web") && fault.message.contains("exit code 3"), "{fault}");
-        assert!(fault.extra.log_tail.as_deref().unwrap().contains("fatal: missing API key"));
+        assert!(
+            fault.message.contains("service web") && fault.message.contains("exit code 3"),
+            "{fault}"
+        );
+        assert!(
+            fault
+                .extra
+                .log_tail
+                .as_deref()
+                .unwrap()
+                .contains("fatal: missing API key")
+        );
         assert_eq!(fault.code, ErrorCode::HarnessInstallFailed);
         assert_eq!(world.ours().await, Vec::<String>::new());
     })
@@ -204,7 +259,11 @@ async fn a_service_that_is_never_ready_fails_at_its_deadline_and_says_what_was_s
             spec["services"][0]["readiness"] = json!({"timeoutMs": 1500});
         });
         let begin = Instant::now();
-        let fault = runtime.ensure_topology(&spec, &world.scope("r1")).await.err().unwrap();
+        let fault = runtime
+            .ensure_topology(&spec, &world.scope("r1"))
+            .await
+            .err()
+            .unwrap();
         assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
         assert!(fault.message.contains("not ready within 1.5 s"), "{fault}");
         assert_eq!(world.ours().await, Vec::<String>::new());
@@ -220,7 +279,11 @@ async fn oom_is_reported() {
             spec["services"][0]["env"] = json!({"EAT_MB": "512"});
             spec["services"][0]["resources"] = json!({"memoryMb": 64});
         });
-        let fault = runtime.ensure_topology(&spec, &world.scope("r1")).await.err().unwrap();
+        let fault = runtime
+            .ensure_topology(&spec, &world.scope("r1"))
+            .await
+            .err()
+            .unwrap();
         assert!(fault.message.contains("out of memory"), "{fault}");
         assert_eq!(fault.failure().code, "OOM_KILLED");
         assert_eq!(world.ours().await, Vec::<String>::new());
@@ -230,38 +293,72 @@ async fn oom_is_reported() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ports_are_on_loopback_only_and_containers_confined() {
-    in_world("ports_are_on_loopback_only_and_containers_confined", |world| async move {
-        let runtime = world.runtime().await;
-        let spec = full_harness();
-        let lease = runtime.ensure_topology(&spec, &world.scope("r1")).await.unwrap();
-        let _browser = runtime.provision_browser(&lease, &world.scope("r1")).await.unwrap();
-        let containers = world.container_ids().await;
-        assert_eq!(containers.len(), 4);
-        for (name, id) in containers {
-            let view = world.docker.inspect_container(&id, None).await.unwrap();
-            let ports = view.network_settings.unwrap().ports.unwrap_or_default();
-            let bindings = ports.into_values().flatten().flatten();
-            for binding in bindings {
-                assert_eq!(binding.host_ip.as_deref(), Some("127.0.0.1"), "{name}");
+    in_world(
+        "ports_are_on_loopback_only_and_containers_confined",
+        |world| async move {
+            let runtime = world.runtime().await;
+            let spec = full_harness();
+            let lease = runtime.ensure_topology(&spec, &world.scope("r1")).await.unwrap();
+            let _browser = runtime
+                .provision_browser(&lease, &world.scope("r1"))
+                .await
+                .unwrap();
+            let containers = world.container_ids().await;
+            assert_eq!(containers.len(), 4);
+            for (name, id) in containers {
+                let view = world.docker.inspect_container(&id, None).await.unwrap();
+                let ports = view.network_settings.unwrap().ports.unwrap_or_default();
+                let bindings = ports.into_values().flatten().flatten();
+                for binding in bindings {
+                    assert_eq!(binding.host_ip.as_deref(), Some("127.0.0.1"), "{name}");
+                }
+                let host = view.host_config.unwrap();
+                assert_eq!(host.cap_drop.as_deref(), Some(&["ALL".to_owned()][..]), "{name}");
+                let added = host.cap_add.unwrap_or_default();
+                assert!(
+                    !added
+                        .iter()
+                        .any(|cap| cap.contains("NET_RAW") || cap.contains("ADMIN")),
+                    "{name} {added:?}"
+                );
+                assert_eq!(host.privileged, Some(false), "{name}");
+                assert!(
+                    host.security_opt
+                        .unwrap()
+                        .contains(&"no-new-privileges".to_owned()),
+                    "{name}"
+                );
+                assert!(host.pids_limit.unwrap() > 0, "{name}");
+                assert!(host.memory.unwrap() > 0, "{name}");
+                assert_eq!(host.memory_swap, host.memory, "{name}");
+                assert!(
+                    host.binds
+                        .unwrap_or_default()
+                        .iter()
+                        .all(|bind| !bind.contains("docker.sock")),
+                    "{name}"
+                );
+                let log = host.log_config.unwrap();
+                assert_eq!(log.typ.as_deref(), Some("json-file"), "{name}");
+                let bounds: BTreeMap<_, _> = log.config.unwrap().into_iter().collect();
+                assert_eq!(
+                    (bounds["max-size"].as_str(), bounds["max-file"].as_str()),
+                    ("10m", "3"),
+                    "{name}"
+                );
+                let restart = host
+                    .restart_policy
+                    .and_then(|policy| policy.name)
+                    .map(|name| name.to_string());
+                assert!(
+                    restart
+                        .as_deref()
+                        .is_none_or(|name| name.is_empty() || name == "no"),
+                    "{name} {restart:?}"
+                );
             }
-            let host = view.host_config.unwrap();
-            assert_eq!(host.cap_drop.as_deref(), Some(&["ALL".to_owned()][..]), "{name}");
-            let added = host.cap_add.unwrap_or_default();
-            assert!(!added.iter().any(|cap| cap.contains("NET_RAW") || cap.contains("ADMIN")), "{name} {added:?}");
-            assert_eq!(host.privileged, Some(false), "{name}");
-            assert!(host.security_opt.unwrap().contains(&"no-new-privileges".to_owned()), "{name}");
-            assert!(host.pids_limit.unwrap() > 0, "{name}");
-            assert!(host.memory.unwrap() > 0, "{name}");
-            assert_eq!(host.memory_swap, host.memory, "{name}");
-            assert!(host.binds.unwrap_or_default().iter().all(|bind| !bind.contains("docker.sock")), "{name}");
-            let log = host.log_config.unwrap();
-            assert_eq!(log.typ.as_deref(), Some("json-file"), "{name}");
-            let bounds: BTreeMap<_, _> = log.config.unwrap().into_iter().collect();
-            assert_eq!((bounds["max-size"].as_str(), bounds["max-file"].as_str()), ("10m", "3"), "{name}");
-            let restart = host.restart_policy.and_then(|policy| policy.name).map(|name| name.to_string());
-            assert!(restart.as_deref().is_none_or(|name| name.is_empty() || name == "no"), "{name} {restart:?}");
-        }
-    })
+        },
+    )
     .await;
 }
 
@@ -276,15 +373,20 @@ async fn cancel_in_mid_deploy_leaves_nothing() {
         let scope = world.scope("r1");
         let ensure = runtime.ensure_topology(&spec, &scope);
         let cancel = async {
-            eventually("the service's container is there", Duration::from_secs(30), || async {
-                world.ours().await.iter().any(|name| name.ends_with("-web"))
-            })
+            eventually(
+                "the service's container is there",
+                Duration::from_secs(30),
+                || async { world.ours().await.iter().any(|name| name.ends_with("-web")) },
+            )
             .await;
             scope.cancel.cancel();
             Instant::now()
         };
         let (result, cancelled) = tokio::join!(ensure, cancel);
-        assert!(cancelled.elapsed() < Duration::from_secs(2), "the caller is free at once");
+        assert!(
+            cancelled.elapsed() < Duration::from_secs(2),
+            "the caller is free at once"
+        );
         assert_eq!(result.err().unwrap().code, ErrorCode::Cancelled);
         runtime.settle().await;
         assert_eq!(world.ours().await, Vec::<String>::new());
@@ -312,7 +414,11 @@ async fn a_waiter_that_leaves_does_not_take_the_deploy_from_the_others() {
         };
         let (one, two, ()) = tokio::join!(one, two, leave);
         assert_eq!(one.err().unwrap().code, ErrorCode::Cancelled);
-        assert!(http_get(&two.unwrap().endpoints()["web"], "/").await.contains("200 OK"));
+        assert!(
+            http_get(&two.unwrap().endpoints()["web"], "/")
+                .await
+                .contains("200 OK")
+        );
     })
     .await;
 }
@@ -331,10 +437,20 @@ async fn a_foreign_container_of_the_same_name_is_left_alone() {
             image: Some(crate::world::FRONT_DOOR.to_owned()),
             ..Default::default()
         };
-        let options =
-            bollard::query_parameters::CreateContainerOptionsBuilder::default().name(&name).build();
-        let foreign = world.docker.create_container(Some(options), body).await.unwrap().id;
-        let fault = runtime.ensure_topology(&spec, &world.scope("r2")).await.err().unwrap();
+        let options = bollard::query_parameters::CreateContainerOptionsBuilder::default()
+            .name(&name)
+            .build();
+        let foreign = world
+            .docker
+            .create_container(Some(options), body)
+            .await
+            .unwrap()
+            .id;
+        let fault = runtime
+            .ensure_topology(&spec, &world.scope("r2"))
+            .await
+            .err()
+            .unwrap();
         let still = world.engine.inspect_container(&foreign).await;
         let _ = world.engine.remove_container(&foreign).await;
         assert!(fault.message.contains("isn't this runner's"), "{fault}");
@@ -353,10 +469,23 @@ async fn a_member_that_ends_in_mid_case_is_told_at_once() {
         let web = lease.containers()["web"].to_owned();
         let end = async { world.engine.kill_container(&web, "SIGKILL").await.unwrap() };
         let (fault, ()) = tokio::join!(runtime.broken(&lease), end);
-        assert!(fault.message.contains("web ended while the case was driven"), "{fault}");
-        assert!(fault.extra.log_tail.as_deref().unwrap().contains("front door listening"));
+        assert!(
+            fault.message.contains("web ended while the case was driven"),
+            "{fault}"
+        );
+        assert!(
+            fault
+                .extra
+                .log_tail
+                .as_deref()
+                .unwrap()
+                .contains("front door listening")
+        );
         let sick = runtime.diagnose(&lease).await.unwrap();
-        assert!(sick.contains("service web has ended with exit code 137"), "{sick}");
+        assert!(
+            sick.contains("service web has ended with exit code 137"),
+            "{sick}"
+        );
         let status = runtime.describe(&lease).await;
         assert!(!status.members[0].running, "{status:?}");
         let log = runtime.service_logs(&lease, "web", None).await.unwrap();
@@ -375,8 +504,12 @@ async fn what_appears_after_a_call_was_given_up_is_swept() {
         let name = lease.plan().name.clone();
         drop(lease);
         assert!(runtime.teardown(&name).await);
-        let labels = everdict_topology::labels::of_kind(&labels, everdict_topology::labels::Kind::Network, None);
-        let request = everdict_topology::engine::NetworkRequest { name: &name, labels: &labels };
+        let labels =
+            everdict_topology::labels::of_kind(&labels, everdict_topology::labels::Kind::Network, None);
+        let request = everdict_topology::engine::NetworkRequest {
+            name: &name,
+            labels: &labels,
+        };
         world.engine.create_network(&request).await.unwrap();
         runtime.sweep().await;
         assert_eq!(world.ours().await, Vec::<String>::new());
@@ -388,19 +521,33 @@ async fn what_appears_after_a_call_was_given_up_is_swept() {
 async fn two_installations_have_the_same_harness_at_once() {
     in_world("two_installations", |world| async move {
         let other = World::join(format!("{}-other", world.install)).await;
-        let owner = Owner { install: other.install.clone(), ..this_owner(other.install.clone(), "runner") };
+        let owner = Owner {
+            install: other.install.clone(),
+            ..this_owner(other.install.clone(), "runner")
+        };
         let (first, second) = (world.runtime().await, other.runtime_of(owner).await);
         let spec = harness(|_| {});
         let scopes = [world.scope("r1"), other.scope("r1")];
-        let (one, two) =
-            tokio::join!(first.ensure_topology(&spec, &scopes[0]), second.ensure_topology(&spec, &scopes[1]));
+        let (one, two) = tokio::join!(
+            first.ensure_topology(&spec, &scopes[0]),
+            second.ensure_topology(&spec, &scopes[1])
+        );
         let swept = first.sweep().await;
         let different = one.as_ref().unwrap().containers() != two.as_ref().unwrap().containers();
         drop(two);
         second.shut_down().await;
         assert!(different);
-        assert!(swept.found.iter().all(|found| found.owner.as_ref().unwrap().install == world.install));
-        assert_eq!(world.ours().await.len(), 2, "what is the other's went, and nothing else");
+        assert!(
+            swept
+                .found
+                .iter()
+                .all(|found| found.owner.as_ref().unwrap().install == world.install)
+        );
+        assert_eq!(
+            world.ours().await.len(),
+            2,
+            "what is the other's went, and nothing else"
+        );
     })
     .await;
 }
@@ -408,7 +555,10 @@ async fn two_installations_have_the_same_harness_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_member_of_a_topology_in_use_is_waited_for_and_not_killed() {
     in_world("slow_member_in_use", |world| async move {
-        let (first, second) = (world.runtime().await, world.runtime_of(other_process(&world)).await);
+        let (first, second) = (
+            world.runtime().await,
+            world.runtime_of(other_process(&world)).await,
+        );
         let spec = harness(|spec| {
             spec["dependencies"] = json!([{"store": "redis", "role": "cache", "isolateBy": "key-prefix"}]);
         });
@@ -416,7 +566,10 @@ async fn a_slow_member_of_a_topology_in_use_is_waited_for_and_not_killed() {
         let redis = lease.containers()["redis"].to_owned();
         // A case that keeps the store busy for longer than one look waits.
         let busy = ["redis-cli", "debug", "sleep", "3"];
-        let sleep = world.engine.exec(&redis, everdict_topology::engine::ExecRequest::new(busy, Duration::from_secs(20)));
+        let sleep = world.engine.exec(
+            &redis,
+            everdict_topology::engine::ExecRequest::new(busy, Duration::from_secs(20)),
+        );
         let adopt = async {
             tokio::time::sleep(Duration::from_millis(300)).await;
             second.ensure_topology(&spec, &world.scope("r2")).await.unwrap()

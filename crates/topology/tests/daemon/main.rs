@@ -7,7 +7,7 @@ mod browser;
 mod case_image;
 mod data;
 mod deploy;
-mod prepared;
 mod one_shot;
+mod prepared;
 mod process;
 mod reaper;

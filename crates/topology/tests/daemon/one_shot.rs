@@ -10,7 +10,10 @@ use crate::world::{FRONT_DOOR, World, harness, in_world};
 
 /// Makes an image that runs `code` and ends.
 async fn image(world: &World, name: &str, code: &str) -> String {
-    let body = ContainerCreateBody { image: Some(FRONT_DOOR.to_owned()), ..Default::default() };
+    let body = ContainerCreateBody {
+        image: Some(FRONT_DOOR.to_owned()),
+        ..Default::default()
+    };
     let container = world.docker.create_container(None, body).await.unwrap().id;
     let config = ContainerConfig {
         entrypoint: Some(vec!["python3".to_owned(), "-c".to_owned(), code.to_owned()]),
@@ -18,8 +21,11 @@ async fn image(world: &World, name: &str, code: &str) -> String {
         ..Default::default()
     };
     let repo = format!("everdict-test/{name}");
-    let options =
-        CommitContainerOptionsBuilder::default().container(&container).repo(&repo).tag(&world.tag()).build();
+    let options = CommitContainerOptionsBuilder::default()
+        .container(&container)
+        .repo(&repo)
+        .tag(&world.tag())
+        .build();
     let committed = world.docker.commit_container(options, config).await;
     let _ = world.engine.remove_container(&container).await;
     committed.unwrap();
@@ -58,7 +64,13 @@ async fn a_one_shot_that_ends_well_lets_the_next_start_after_it() {
             }
         };
         let inspect = async |name: &str| {
-            world.docker.inspect_container(lease.containers()[name], None).await.unwrap().state.unwrap()
+            world
+                .docker
+                .inspect_container(lease.containers()[name], None)
+                .await
+                .unwrap()
+                .state
+                .unwrap()
         };
         let (migrate, web) = (inspect("migrate").await, inspect("web").await);
         // Found standing, though one of its containers has ended.
@@ -68,9 +80,17 @@ async fn a_one_shot_that_ends_well_lets_the_next_start_after_it() {
         runtime.shut_down().await;
         remove(&world, &image).await;
         assert_eq!(migrate.exit_code, Some(0));
-        assert!(migrate.finished_at <= web.started_at, "{:?} {:?}", migrate.finished_at, web.started_at);
+        assert!(
+            migrate.finished_at <= web.started_at,
+            "{:?} {:?}",
+            migrate.finished_at,
+            web.started_at
+        );
         assert!(same.unwrap());
-        assert!(took < Duration::from_secs(8), "its end is seen when it comes: {took:?}");
+        assert!(
+            took < Duration::from_secs(8),
+            "its end is seen when it comes: {took:?}"
+        );
     })
     .await;
 }
@@ -87,7 +107,10 @@ async fn a_one_shot_that_fails_fails_the_case_at_once_with_its_log() {
         runtime.shut_down().await;
         remove(&world, &image).await;
         let fault = result.err().unwrap();
-        assert!(fault.message.contains("service migrate") && fault.message.contains("exit code 1"), "{fault}");
+        assert!(
+            fault.message.contains("service migrate") && fault.message.contains("exit code 1"),
+            "{fault}"
+        );
         assert!(fault.extra.log_tail.as_deref().unwrap().contains("no such table"));
         assert!(took < Duration::from_secs(5), "{took:?}");
         assert_eq!(world.ours().await, Vec::<String>::new());
@@ -104,7 +127,13 @@ async fn a_text_without_a_newline_is_heard_when_it_is_printed() {
         let image = image(&world, "printing", code).await;
         let body = ContainerCreateBody {
             image: Some(image.clone()),
-            labels: Some([(everdict_topology::labels::INSTALL.to_owned(), world.install.clone())].into()),
+            labels: Some(
+                [(
+                    everdict_topology::labels::INSTALL.to_owned(),
+                    world.install.clone(),
+                )]
+                .into(),
+            ),
             ..Default::default()
         };
         let id = world.docker.create_container(None, body).await.unwrap().id;
@@ -114,7 +143,9 @@ async fn a_text_without_a_newline_is_heard_when_it_is_printed() {
             engine: &world.engine,
             container: &id,
             what: "it",
-            probe: &Probe::Output { text: "ready".to_owned() },
+            probe: &Probe::Output {
+                text: "ready".to_owned(),
+            },
             blame: Blame::Harness,
             may_finish: false,
             budget: Duration::from_secs(20),

@@ -18,12 +18,29 @@ async fn the_second_topology_starts_on_a_prepared_database() {
             times.push(begin.elapsed().as_millis());
             let name = lease.plan().name.clone();
             let postgres = lease.containers()["postgres"].to_owned();
-            let sql = ["psql", "-h", "127.0.0.1", "-U", "everdict", "-d", "everdict", "-tAc", "select 40 + 2"];
+            let sql = [
+                "psql",
+                "-h",
+                "127.0.0.1",
+                "-U",
+                "everdict",
+                "-d",
+                "everdict",
+                "-tAc",
+                "select 40 + 2",
+            ];
             let mut query = ExecRequest::new(sql, std::time::Duration::from_secs(20));
             query.env = vec![("PGPASSWORD".to_owned(), "everdict".to_owned())];
             let answer = world.engine.exec(&postgres, query).await.unwrap();
             assert_eq!(String::from_utf8_lossy(&answer.stdout).trim(), "42", "{answer:?}");
-            let image = world.docker.inspect_container(&postgres, None).await.unwrap().config.unwrap().image;
+            let image = world
+                .docker
+                .inspect_container(&postgres, None)
+                .await
+                .unwrap()
+                .config
+                .unwrap()
+                .image;
             let prepared = image.unwrap().starts_with("everdict-prepared:");
             assert_eq!(prepared, round > 0, "the first one prepares, the others have it");
             drop(lease);
@@ -32,7 +49,11 @@ async fn the_second_topology_starts_on_a_prepared_database() {
             assert!(runtime.teardown(&name).await);
         }
         eprintln!("cold {times:?} ms");
-        assert_eq!(world.ours().await, Vec::<String>::new(), "the maker's container is gone");
+        assert_eq!(
+            world.ours().await,
+            Vec::<String>::new(),
+            "the maker's container is gone"
+        );
     })
     .await;
 }

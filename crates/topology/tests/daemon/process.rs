@@ -22,7 +22,9 @@ pub struct Runner {
 #[expect(clippy::disallowed_methods, reason = "tests start their own helper processes")]
 fn this_program(test: &str, role: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(ROLE, role);
+    command
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env(ROLE, role);
     command
 }
 
@@ -38,7 +40,10 @@ impl Runner {
             "install": world.install, "state": world.state.path(), "watched": watched, "what": what,
         });
         let mut command = this_program("process::plays_a_role", &role.to_string());
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit());
         let mut child = command.spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
         Self { child, lines }
@@ -49,7 +54,10 @@ impl Runner {
         let mut line = String::new();
         while !line.contains(word) {
             line.clear();
-            assert!(self.lines.read_line(&mut line).unwrap() > 0, "the runner ended before `{word}`");
+            assert!(
+                self.lines.read_line(&mut line).unwrap() > 0,
+                "the runner ended before `{word}`"
+            );
         }
     }
 
@@ -70,7 +78,10 @@ impl Drop for Runner {
 /// Does nothing in a usual run; in a process that [`Runner::start`] has started, it is the runner or its watchdog.
 #[tokio::test(flavor = "multi_thread")]
 async fn plays_a_role() {
-    #[expect(clippy::disallowed_methods, reason = "the parent test hands the role over in the environment")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the parent test hands the role over in the environment"
+    )]
     let Ok(role) = std::env::var(ROLE) else { return };
     let role: serde_json::Value = serde_json::from_str(&role).unwrap();
     if let Some(argv) = role["watchdog"].as_array() {
@@ -101,12 +112,20 @@ async fn plays_a_role() {
 }
 
 fn watch(owner: &Owner, state: &std::path::Path) -> Watchdog {
-    let args = WatchdogArgs { socket: DAEMON.to_owned(), state_dir: state.to_owned(), owner: owner.clone() };
+    let args = WatchdogArgs {
+        socket: DAEMON.to_owned(),
+        state_dir: state.to_owned(),
+        owner: owner.clone(),
+    };
     Watchdog::start(&args, |argv| {
         use std::os::unix::process::CommandExt as _;
         let role = serde_json::json!({ "watchdog": argv });
         let mut command = this_program("process::plays_a_role", &role.to_string());
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0);
         let mut child = command.spawn()?;
         let pipe = child.stdin.take().unwrap();
         Ok(Box::new(pipe) as Box<dyn Write + Send>)

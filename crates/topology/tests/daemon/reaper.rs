@@ -2,13 +2,13 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use bollard::models::ContainerCreateBody;
+use everdict_topology::Origin;
 use everdict_topology::engine::NetworkRequest;
 use everdict_topology::labels::{self, Kind, Owner};
 use everdict_topology::lock::LockFolder;
 use everdict_topology::process::this_owner;
 use everdict_topology::reaper::{Verdict, report};
 use everdict_topology::runtime::TopologyRuntime as _;
-use everdict_topology::Origin;
 
 use crate::process::Runner;
 use crate::world::{FRONT_DOOR, World, eventually, full_harness, in_world};
@@ -24,7 +24,10 @@ async fn nothing_is_left(world: &World) {
             return;
         }
         let log = std::fs::read_to_string(world.state.path().join("watchdog.log"));
-        assert!(Instant::now() < end, "left of the dead runner: {ours:?}; its watchdog: {log:?}");
+        assert!(
+            Instant::now() < end,
+            "left of the dead runner: {ours:?}; its watchdog: {log:?}"
+        );
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
@@ -34,7 +37,11 @@ async fn a_runner_killed_while_driving_leaves_nothing() {
     in_world("killed_while_driving", |world| async move {
         let mut runner = Runner::start(&world, true);
         runner.wait_for("driving");
-        assert_eq!(world.ours().await.len(), 5, "three containers, a browser, a network");
+        assert_eq!(
+            world.ours().await.len(),
+            5,
+            "three containers, a browser, a network"
+        );
         let volumes = world.mounted_volumes().await;
         runner.kill();
         nothing_is_left(&world).await;
@@ -54,7 +61,10 @@ async fn a_runner_killed_in_mid_deploy_leaves_nothing() {
             caught += kill_after(&world, &mut runner, Duration::from_millis(round * 170)).await;
             nothing_is_left(&world).await;
         }
-        assert!(caught > 8, "the kills came in the middle: {caught} objects were there");
+        assert!(
+            caught > 8,
+            "the kills came in the middle: {caught} objects were there"
+        );
     })
     .await;
 }
@@ -69,7 +79,10 @@ async fn a_runner_killed_in_mid_teardown_leaves_nothing() {
             caught += kill_after(&world, &mut runner, Duration::from_millis(round * 80)).await;
             nothing_is_left(&world).await;
         }
-        assert!(caught > 4, "the kills came in the middle: {caught} objects were there");
+        assert!(
+            caught > 4,
+            "the kills came in the middle: {caught} objects were there"
+        );
     })
     .await;
 }
@@ -91,7 +104,11 @@ async fn without_a_watchdog_the_next_start_sweeps() {
         let runtime = world.runtime().await;
         let alive = runtime.sweep().await;
         assert_eq!(alive.removed, Vec::new(), "its owner is alive");
-        assert!(alive.found.iter().all(|found| found.verdict == Verdict::Owned), "{:?}", alive.found);
+        assert!(
+            alive.found.iter().all(|found| found.verdict == Verdict::Owned),
+            "{:?}",
+            alive.found
+        );
         runner.kill();
         let dead = runtime.sweep().await;
         assert_eq!(dead.removed.len(), 5, "{dead:?}");
@@ -106,14 +123,27 @@ async fn what_a_living_process_has_adopted_outlives_its_maker() {
         let mut maker = Runner::start(&world, true);
         maker.wait_for("driving");
         let runtime = world.runtime().await;
-        let lease = runtime.ensure_topology(&full_harness(), &world.scope("r2")).await.unwrap();
+        let lease = runtime
+            .ensure_topology(&full_harness(), &world.scope("r2"))
+            .await
+            .unwrap();
         assert_eq!(lease.origin(), Origin::Adopted);
         maker.kill();
         // The dead process' browser goes, and nothing else.
-        eventually("its browser goes", LIMIT, || async { world.ours().await.len() == 4 }).await;
+        eventually("its browser goes", LIMIT, || async {
+            world.ours().await.len() == 4
+        })
+        .await;
         let swept = runtime.sweep().await;
-        assert!(swept.found.iter().all(|found| found.verdict == Verdict::Used), "{:?}", swept.found);
-        let again = runtime.ensure_topology(&full_harness(), &world.scope("r3")).await.unwrap();
+        assert!(
+            swept.found.iter().all(|found| found.verdict == Verdict::Used),
+            "{:?}",
+            swept.found
+        );
+        let again = runtime
+            .ensure_topology(&full_harness(), &world.scope("r3"))
+            .await
+            .unwrap();
         assert_eq!(again.containers(), lease.containers());
         drop((lease, again));
         runtime.sweep().await;
@@ -131,18 +161,37 @@ async fn container(world: &World, name: &str, labels: BTreeMap<String, String>) 
         ..Default::default()
     };
     let name = format!("everdict-test-{name}-{}", world.tag());
-    let options = bollard::query_parameters::CreateContainerOptionsBuilder::default().name(&name).build();
-    world.docker.create_container(Some(options), body).await.unwrap().id
+    let options = bollard::query_parameters::CreateContainerOptionsBuilder::default()
+        .name(&name)
+        .build();
+    world
+        .docker
+        .create_container(Some(options), body)
+        .await
+        .unwrap()
+        .id
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sweep_takes_only_what_is_proved_to_be_lost() {
     in_world("proved_to_be_lost", |world| async move {
         let me = this_owner(world.install.clone(), "runner");
-        let dead = Owner { start: "1".to_owned(), ..me.clone() };
-        let rebooted = Owner { boot: "00000000.1".to_owned(), ..me.clone() };
-        let elsewhere = Owner { boot: format!("{}9", me.boot), ..me.clone() };
-        let foreign = Owner { install: format!("{}-other", me.install), ..dead.clone() };
+        let dead = Owner {
+            start: "1".to_owned(),
+            ..me.clone()
+        };
+        let rebooted = Owner {
+            boot: "00000000.1".to_owned(),
+            ..me.clone()
+        };
+        let elsewhere = Owner {
+            boot: format!("{}9", me.boot),
+            ..me.clone()
+        };
+        let foreign = Owner {
+            install: format!("{}-other", me.install),
+            ..dead.clone()
+        };
         let alive = container(&world, "alive", me.labels()).await;
         let lost = container(&world, "dead", dead.labels()).await;
         let before_boot = container(&world, "rebooted", rebooted.labels()).await;
@@ -152,7 +201,10 @@ async fn a_sweep_takes_only_what_is_proved_to_be_lost() {
         let unlabelled = container(&world, "half", half).await;
         let other = container(&world, "other", foreign.labels()).await;
         let network_labels = labels::of_kind(&dead.labels(), Kind::Network, None);
-        let request = NetworkRequest { name: "everdict-test-lost", labels: &network_labels };
+        let request = NetworkRequest {
+            name: "everdict-test-lost",
+            labels: &network_labels,
+        };
         let network = world.engine.create_network(&request).await.unwrap();
 
         let runtime = world.runtime().await;
@@ -160,7 +212,11 @@ async fn a_sweep_takes_only_what_is_proved_to_be_lost() {
         let locks = LockFolder::open(world.state.path(), &daemon).unwrap();
         let planned = report(&world.engine, &world.install, &locks).await.unwrap();
         let count = |verdict| planned.iter().filter(|found| found.verdict == verdict).count();
-        let counts = (count(Verdict::Owned), count(Verdict::Lost), count(Verdict::Unverified));
+        let counts = (
+            count(Verdict::Owned),
+            count(Verdict::Lost),
+            count(Verdict::Unverified),
+        );
         let swept = runtime.sweep().await;
         let left = world.container_ids().await;
         let other_left = world.engine.inspect_container(&other).await;
@@ -174,7 +230,14 @@ async fn a_sweep_takes_only_what_is_proved_to_be_lost() {
         for id in [&lost, &before_boot] {
             assert!(!left.values().any(|kept| kept == id));
         }
-        assert!(world.engine.network_members(&network).await.unwrap_err().is_not_found());
+        assert!(
+            world
+                .engine
+                .network_members(&network)
+                .await
+                .unwrap_err()
+                .is_not_found()
+        );
         other_left.expect("another installation's container stays");
     })
     .await;

@@ -42,7 +42,9 @@ pub struct World {
 
 /// Runs a test in a world of its own and removes what it made, also when it fails.
 pub async fn in_world<F: Future<Output = ()>>(test: &str, body: impl FnOnce(Arc<World>) -> F) {
-    let Some(world) = World::open(test).await else { return };
+    let Some(world) = World::open(test).await else {
+        return;
+    };
     let world = Arc::new(world);
     let result = AssertUnwindSafe(body(Arc::clone(&world))).catch_unwind().await;
     world.remove_all().await;
@@ -73,8 +75,21 @@ impl World {
     }
 
     fn with(engine: Engine, docker: bollard::Docker, install: String) -> Self {
-        let key = install.bytes().cycle().take(32).collect::<Vec<u8>>().try_into().unwrap();
-        Self { engine, docker, state: tempfile::tempdir().unwrap(), install, lines: Arc::default(), key }
+        let key = install
+            .bytes()
+            .cycle()
+            .take(32)
+            .collect::<Vec<u8>>()
+            .try_into()
+            .unwrap();
+        Self {
+            engine,
+            docker,
+            state: tempfile::tempdir().unwrap(),
+            install,
+            lines: Arc::default(),
+            key,
+        }
     }
 
     /// The world of another process' test: only its installation is the same.
@@ -96,16 +111,16 @@ impl World {
 
     /// A runtime that prepares databases for the next topology.
     pub async fn preparing_runtime(&self) -> Arc<DockerTopologyRuntime> {
-        self.runtime_in(self.state.path(), this_owner(self.install.clone(), "runner"), true).await
+        self.runtime_in(
+            self.state.path(),
+            this_owner(self.install.clone(), "runner"),
+            true,
+        )
+        .await
     }
 
     /// The same with another state folder than this world's own.
-    pub async fn runtime_in(
-        &self,
-        state: &Path,
-        owner: Owner,
-        prepare: bool,
-    ) -> Arc<DockerTopologyRuntime> {
+    pub async fn runtime_in(&self, state: &Path, owner: Owner, prepare: bool) -> Arc<DockerTopologyRuntime> {
         let mut options = RuntimeOptions::new(state, owner, DigestKey::new(self.key));
         options.images = StockImages {
             postgres: POSTGRES.to_owned(),
@@ -115,7 +130,11 @@ impl World {
         };
         // Its maker would show up among the containers that tests count.
         options.prepare_databases = prepare;
-        Arc::new(DockerTopologyRuntime::open(self.engine.clone(), options).await.unwrap())
+        Arc::new(
+            DockerTopologyRuntime::open(self.engine.clone(), options)
+                .await
+                .unwrap(),
+        )
     }
 
     pub async fn runtime(&self) -> Arc<DockerTopologyRuntime> {
@@ -144,9 +163,30 @@ impl World {
     pub async fn ours(&self) -> Vec<String> {
         let label = [self.label()];
         let mut names: Vec<String> = Vec::new();
-        names.extend(self.engine.list_containers(&label).await.unwrap().into_iter().map(|row| row.name));
-        names.extend(self.engine.list_networks(&label).await.unwrap().into_iter().map(|row| row.name));
-        names.extend(self.engine.list_volumes(&label).await.unwrap().into_iter().map(|row| row.name));
+        names.extend(
+            self.engine
+                .list_containers(&label)
+                .await
+                .unwrap()
+                .into_iter()
+                .map(|row| row.name),
+        );
+        names.extend(
+            self.engine
+                .list_networks(&label)
+                .await
+                .unwrap()
+                .into_iter()
+                .map(|row| row.name),
+        );
+        names.extend(
+            self.engine
+                .list_volumes(&label)
+                .await
+                .unwrap()
+                .into_iter()
+                .map(|row| row.name),
+        );
         names
     }
 
@@ -161,21 +201,35 @@ impl World {
         let mut volumes = Vec::new();
         for id in self.container_ids().await.values() {
             let view = self.docker.inspect_container(id, None).await.unwrap();
-            volumes.extend(view.mounts.unwrap_or_default().into_iter().filter_map(|mount| mount.name));
+            volumes.extend(
+                view.mounts
+                    .unwrap_or_default()
+                    .into_iter()
+                    .filter_map(|mount| mount.name),
+            );
         }
         volumes
     }
 
     pub async fn volume_names(&self) -> Vec<String> {
-        let list = self.docker.list_volumes(None::<ListVolumesOptions>).await.unwrap();
-        list.volumes.unwrap_or_default().into_iter().map(|volume| volume.name).collect()
+        let list = self
+            .docker
+            .list_volumes(None::<ListVolumesOptions>)
+            .await
+            .unwrap();
+        list.volumes
+            .unwrap_or_default()
+            .into_iter()
+            .map(|volume| volume.name)
+            .collect()
     }
 
     /// Tags of the images that this installation has made.
     pub async fn images(&self) -> Vec<String> {
         let filters = std::collections::HashMap::from([("label", vec![self.label()])]);
-        let options =
-            bollard::query_parameters::ListImagesOptionsBuilder::default().filters(&filters).build();
+        let options = bollard::query_parameters::ListImagesOptionsBuilder::default()
+            .filters(&filters)
+            .build();
         let images = self.docker.list_images(Some(options)).await.unwrap_or_default();
         images.into_iter().flat_map(|image| image.repo_tags).collect()
     }
@@ -239,7 +293,10 @@ fn nanos() -> u128 {
 fn skip(test: &str, why: &str) {
     let line = format!("SKIPPED {test}: {why}\n");
     eprint!("{line}");
-    #[expect(clippy::disallowed_methods, reason = "the test runner hands the path over in the environment")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the test runner hands the path over in the environment"
+    )]
     let path = std::env::var_os("EVERDICT_SKIP_LOG");
     if let Some(path) = path
         && let Ok(mut file) = std::fs::OpenOptions::new().append(true).create(true).open(path)

@@ -64,7 +64,9 @@ pub(super) async fn look(context: &Context) -> Lane {
 pub(super) async fn offered(engine: &Engine) -> Result<(), String> {
     let mut snapshot = engine.snapshot();
     let heard = snapshot.wait_for(|now| {
-        now.runners.iter().all(|view| view.runner.state == RunnerState::Idle)
+        now.runners
+            .iter()
+            .all(|view| view.runner.state == RunnerState::Idle)
     });
     if !matches!(tokio::time::timeout(OFFER_LIMIT, heard).await, Ok(Ok(_))) {
         return Err("the runner has not reached the hub yet".to_owned());
