@@ -30,6 +30,10 @@ fn passes(result: &Value) {
     }
 }
 
+#[expect(
+    clippy::too_many_lines,
+    reason = "one story from submit to the last container"
+)]
 #[tokio::test]
 async fn a_service_case_is_graded_warm_the_second_time_and_leaves_nothing() {
     let docker = match Docker::find().await {

@@ -3,6 +3,7 @@
 //! The keyring is found by the environment of the process, so each case runs in a process of its own: this program, started
 //! again for one of the ignored tests.
 #![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;

@@ -21,6 +21,7 @@ const START_RETURNS_AFTER: Duration = Duration::from_millis(100);
 
 impl Site<'_> {
     /// Makes what isn't there: all containers at once, then the stores start, then the services wave by wave.
+    #[expect(clippy::too_many_lines, reason = "one sequence whose order is its meaning")]
     pub(super) async fn make_missing(&self, mut done: BTreeMap<String, Up>) -> Result<Vec<Up>, Fault> {
         let missing = |member: &Member<'_>| !done.contains_key(member.container());
         let stores: Vec<Member<'_>> = self

@@ -291,6 +291,7 @@ async fn oom_is_reported() {
     .await;
 }
 
+#[expect(clippy::too_many_lines, reason = "one story")]
 #[tokio::test(flavor = "multi_thread")]
 async fn ports_are_on_loopback_only_and_containers_confined() {
     in_world(

@@ -172,6 +172,7 @@ async fn container(world: &World, name: &str, labels: BTreeMap<String, String>) 
         .id
 }
 
+#[expect(clippy::too_many_lines, reason = "one story")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sweep_takes_only_what_is_proved_to_be_lost() {
     in_world("proved_to_be_lost", |world| async move {
