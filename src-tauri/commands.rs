@@ -1,15 +1,149 @@
 //! What the page may call. Each command is named in `permissions/app.toml`, or the web view refuses it.
+//!
+//! A failure has a code, a sentence and a next step; the page decides by the code.
 
-use tauri::State;
+use everdict_app::control::{AppEvent, AppSnapshot, Failure, JobDetail, JobView, LogBatch, TokenPlace};
+use tauri::ipc::Channel;
+use tauri::{State, WebviewWindow};
 
-use crate::overview::{Machine, Overview};
 use crate::shell::Desktop;
-use crate::tray_host::TrayHost;
+use crate::subscriptions::{follow_log, follow_state};
 
-/// Reads the facts of the overview anew.
+/// More than any list shows.
+const MAX_JOBS: usize = 1000;
+
+/// Returns the state at this moment.
 #[tauri::command]
-pub async fn get_overview(desktop: State<'_, Desktop>) -> Result<Overview, String> {
-    let tray = TrayHost::probe().await;
-    let runners = desktop.runners();
-    Ok(Overview::new(Machine::read(), tray, runners))
+pub fn snapshot(desktop: State<'_, Desktop>) -> AppSnapshot {
+    desktop.control().snapshot()
+}
+
+/// Sends the state and every change; returns the number for [`unwatch`].
+#[tauri::command]
+pub async fn watch(
+    window: WebviewWindow,
+    desktop: State<'_, Desktop>,
+    on_event: Channel<AppEvent>,
+) -> Result<u32, Failure> {
+    let watch = desktop.control().watch();
+    Ok(desktop
+        .subscriptions()
+        .start(follow_state(window, watch, on_event)))
+}
+
+/// Sends a job's log so far and as it grows; returns the number for [`unwatch`].
+#[tauri::command]
+pub async fn watch_log(
+    window: WebviewWindow,
+    desktop: State<'_, Desktop>,
+    job_id: String,
+    on_lines: Channel<LogBatch>,
+) -> Result<u32, Failure> {
+    let log = desktop.control().follow_log(&job_id)?;
+    Ok(desktop.subscriptions().start(follow_log(window, log, on_lines)))
+}
+
+/// Ends a subscription.
+#[tauri::command]
+pub fn unwatch(desktop: State<'_, Desktop>, id: u32) {
+    desktop.subscriptions().stop(id);
+}
+
+/// Starts the embedded hub and pairs with it. Without a keyring the page asks, and then allows a file.
+#[tauri::command]
+pub async fn pair_this_computer(
+    desktop: State<'_, Desktop>,
+    label: String,
+    allow_file_store: Option<bool>,
+) -> Result<(), Failure> {
+    let place = place(allow_file_store);
+    Ok(desktop.control().pair_this_computer(&label, place).await?)
+}
+
+/// Pairs by a runner token, an attach command or a pairing link.
+#[tauri::command]
+pub async fn pair_with_token(
+    desktop: State<'_, Desktop>,
+    hub_url: String,
+    text: String,
+    label: String,
+    allow_file_store: Option<bool>,
+) -> Result<(), Failure> {
+    let place = place(allow_file_store);
+    Ok(desktop
+        .control()
+        .pair_with_token(&hub_url, &text, &label, place)
+        .await?)
+}
+
+/// Makes a runner at a hub with a member's key.
+#[tauri::command]
+pub async fn pair_with_api_key(
+    desktop: State<'_, Desktop>,
+    hub_url: String,
+    api_key: String,
+    label: String,
+    allow_file_store: Option<bool>,
+) -> Result<(), Failure> {
+    let place = place(allow_file_store);
+    let paired = desktop
+        .control()
+        .pair_with_api_key(&hub_url, api_key.into(), &label, place);
+    Ok(paired.await?)
+}
+
+/// Stops a runner and forgets it.
+#[tauri::command]
+pub async fn unpair(desktop: State<'_, Desktop>, runner_id: String) -> Result<(), Failure> {
+    Ok(desktop.control().unpair(&runner_id).await?)
+}
+
+/// Takes no new jobs for a time, or until resumed.
+#[tauri::command]
+pub async fn pause(desktop: State<'_, Desktop>, for_seconds: Option<u64>) -> Result<(), Failure> {
+    Ok(desktop.control().pause(for_seconds).await?)
+}
+
+/// Takes jobs again.
+#[tauri::command]
+pub async fn resume(desktop: State<'_, Desktop>) -> Result<(), Failure> {
+    Ok(desktop.control().resume().await?)
+}
+
+/// Offers a capability, or stops offering it.
+#[tauri::command]
+pub async fn set_capability(desktop: State<'_, Desktop>, name: String, on: bool) -> Result<(), Failure> {
+    Ok(desktop.control().set_capability(&name, on).await?)
+}
+
+/// Runs the sample case on the embedded hub; returns the id of the run.
+#[tauri::command]
+pub async fn submit_sample(desktop: State<'_, Desktop>) -> Result<String, Failure> {
+    Ok(desktop.control().submit_sample().await?)
+}
+
+/// Lists the jobs: live ones, then ended ones, newest first.
+#[tauri::command]
+pub fn jobs(desktop: State<'_, Desktop>, limit: usize) -> Vec<JobView> {
+    desktop.control().jobs(limit.min(MAX_JOBS))
+}
+
+/// Returns what a job left so far.
+#[tauri::command]
+pub fn job_result(desktop: State<'_, Desktop>, job_id: String) -> Result<JobDetail, Failure> {
+    Ok(desktop.control().job_result(&job_id)?)
+}
+
+/// Stops a running job.
+#[tauri::command]
+pub fn stop_job(desktop: State<'_, Desktop>, job_id: String) -> Result<(), Failure> {
+    Ok(desktop.control().stop_job(&job_id)?)
+}
+
+fn place(allow_file_store: Option<bool>) -> TokenPlace {
+    if allow_file_store == Some(true) {
+        TokenPlace::File
+    } else {
+        TokenPlace::Settings
+    }
 }

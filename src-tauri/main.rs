@@ -7,10 +7,9 @@
 #![cfg_attr(not(debug_assertions), windows_subsystem = "windows")]
 
 mod commands;
-mod overview;
-mod runners;
 mod shell;
 mod startup;
+mod subscriptions;
 mod tray;
 mod tray_host;
 mod window;
@@ -20,6 +19,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use everdict_exec::HostEnv;
+use tracing_subscriber::EnvFilter;
 
 use crate::startup::Invocation;
 
@@ -28,6 +28,8 @@ fn main() -> ExitCode {
     if let Some(exit) = everdict_app::watchdog_main(&argv) {
         return exit;
     }
+    // Before anything can be started: processes that leave their group are then handed to this one.
+    let reaper = everdict_exec::become_subreaper();
     let env = HostEnv::capture();
     let started = startup::read(argv, &env).and_then(|invocation| match invocation {
         Invocation::Print(text) => {
@@ -36,11 +38,29 @@ fn main() -> ExitCode {
         }
         Invocation::Run(opening) => {
             startup::connect_display()?;
-            Ok(shell::run(&env, opening))
+            trace_to_stderr(&env);
+            if !reaper {
+                tracing::debug!("not a subreaper: processes that leave their group are found by a search");
+            }
+            Ok(shell::run(env, opening))
         }
     });
     started.unwrap_or_else(|refusal| {
         eprintln!("everdict-desktop: {refusal}");
         refusal.exit_code()
     })
+}
+
+/// What goes wrong behind the scenes goes where the session keeps the output of its programs.
+fn trace_to_stderr(env: &HostEnv) {
+    let filter = env
+        .get("EVERDICT_LOG")
+        .filter(|text| !text.is_empty())
+        .unwrap_or("warn");
+    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("warn"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .init();
 }

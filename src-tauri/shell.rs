@@ -1,36 +1,55 @@
 //! Puts the parts together and runs the event loop.
 
 use std::process::ExitCode;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use everdict_app::Paths;
+use everdict_app::control::{AppEvent, AppSnapshot, Control, ControlOptions, Leave};
+use everdict_app::{ContainerOptions, EnvSecrets, Paths, Problem, Settings};
 use everdict_exec::HostEnv;
-use tauri::{App, AppHandle, Manager as _, RunEvent};
+use tauri::{App, AppHandle, Manager as _, RunEvent, WindowEvent};
+use tokio::runtime::{Handle, Runtime};
+use tokio_util::task::TaskTracker;
 
-use crate::runners::Runners;
 use crate::startup::{self, Invocation, Opening};
-use crate::tray::{Tray, TrayModel};
+use crate::subscriptions::Subscriptions;
+use crate::tray::{Action, Stage, Tray, TrayModel};
 use crate::tray_host::TrayHost;
 use crate::words::Words;
 use crate::{commands, window};
 
-/// How old the tray may get: someone who pairs in a terminal and looks up finds it there. Reading one small file at
-/// this rate costs no CPU worth measuring.
-const TRAY_PERIOD: Duration = Duration::from_secs(5);
+/// One thread for the hub and its runners, one for the windows; more only cost memory.
+const WORKERS: usize = 2;
 
-/// What the page's commands share.
+/// How old the tray's "12 min ago" may get.
+const TRAY_PERIOD: Duration = Duration::from_secs(30);
+
+/// What the page's commands, the tray and the end of the app share.
 pub struct Desktop {
-    paths: Paths,
-    refresh_tray: SyncSender<()>,
+    control: Arc<Control>,
+    subscriptions: Subscriptions,
+    tasks: TaskTracker,
+    leaving: AtomicBool,
 }
 
 impl Desktop {
-    /// Reads the pairings, and lets the tray catch up with what the page is about to show.
-    pub fn runners(&self) -> Runners {
-        // A full channel means that a refresh is due already.
-        let _ = self.refresh_tray.try_send(());
-        Runners::read(&self.paths)
+    /// Returns what does the work.
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// Returns what the windows follow.
+    pub fn subscriptions(&self) -> &Subscriptions {
+        &self.subscriptions
+    }
+
+    fn stage(&self) -> Stage {
+        if self.leaving.load(Ordering::Relaxed) {
+            Stage::Leaving
+        } else {
+            Stage::Working
+        }
     }
 }
 
@@ -39,29 +58,58 @@ impl Desktop {
     clippy::disallowed_methods,
     reason = "the code of generate_context! holds an exit of Tauri's own"
 )]
-pub fn run(env: &HostEnv, opening: Opening) -> ExitCode {
-    let paths = match Paths::from_env(env) {
-        Ok(paths) => paths,
-        Err(problem) => {
-            let fix = problem
-                .next_step()
-                .map(|step| format!("; {step}"))
-                .unwrap_or_default();
-            eprintln!("everdict-desktop: {problem}{fix}");
-            return ExitCode::FAILURE;
-        }
+pub fn run(env: HostEnv, opening: Opening) -> ExitCode {
+    let runtime = match runtime() {
+        Ok(runtime) => runtime,
+        Err(problem) => return refuse(&problem),
     };
-    let words = Words::for_session(env);
+    tauri::async_runtime::set(runtime.handle().clone());
+    let words = Words::for_session(&env);
+    // What went wrong in the set-up, in our words: Tauri's own error only repeats it.
+    let failed = Arc::new(OnceLock::new());
+    let failure = Arc::clone(&failed);
+    let handle = runtime.handle().clone();
     let built = tauri::Builder::default()
         // First of all, so that a second start does nothing but open the window of the first.
         .plugin(tauri_plugin_single_instance::init(|app, argv, _cwd| {
             second_start(app, argv);
         }))
-        .invoke_handler(tauri::generate_handler![commands::get_overview])
-        .setup(move |app| Ok(set_up(app, paths, words, opening)?))
+        .invoke_handler(tauri::generate_handler![
+            commands::snapshot,
+            commands::watch,
+            commands::watch_log,
+            commands::unwatch,
+            commands::pair_this_computer,
+            commands::pair_with_token,
+            commands::pair_with_api_key,
+            commands::unpair,
+            commands::pause,
+            commands::resume,
+            commands::set_capability,
+            commands::submit_sample,
+            commands::jobs,
+            commands::job_result,
+            commands::stop_job,
+        ])
+        .on_window_event(|window, event| {
+            if matches!(event, WindowEvent::Destroyed) {
+                window.state::<Desktop>().subscriptions.stop_all();
+            }
+        })
+        .setup(move |app| {
+            let host = handle.block_on(TrayHost::probe());
+            match start_control(&handle, env, host) {
+                Ok(control) => Ok(set_up(app, &handle, control, words, opening.opens(host))?),
+                Err(problem) => {
+                    let told = problem.to_string();
+                    let _ = failure.set(problem);
+                    Err(told.into())
+                }
+            }
+        })
         .build(tauri::generate_context!());
-    match built {
-        Ok(app) => {
+    match (built, failed.get()) {
+        (Ok(app), _) => {
             app.run(|_app, event| {
                 // The last window closed: stay in the tray. Quit carries a code and passes.
                 if let RunEvent::ExitRequested { code: None, api, .. } = event {
@@ -70,42 +118,174 @@ pub fn run(env: &HostEnv, opening: Opening) -> ExitCode {
             });
             ExitCode::SUCCESS
         }
-        Err(error) => {
+        (Err(_), Some(problem)) => refuse(problem),
+        (Err(error), None) => {
             eprintln!("everdict-desktop: can't start: {error}");
             ExitCode::FAILURE
         }
     }
 }
 
-fn set_up(app: &App, paths: Paths, words: Words, opening: Opening) -> tauri::Result<()> {
-    let model = TrayModel::new(&Runners::read(&paths), &words);
-    let tray = Tray::build(app.handle(), model)?;
-    // One waiting request is enough: it makes the tray read everything anew.
-    let (refresh_tray, requests) = sync_channel(1);
-    let tray_paths = paths.clone();
+fn runtime() -> Result<Runtime, Problem> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(WORKERS)
+        .enable_all()
+        .build()
+        .map_err(|error| Problem::machine("can't start threads").because(error))
+}
+
+fn refuse(problem: &Problem) -> ExitCode {
+    let fix = problem
+        .next_step()
+        .map(|step| format!("; {step}"))
+        .unwrap_or_default();
+    eprintln!("everdict-desktop: {}{fix}", problem.chain());
+    ExitCode::FAILURE
+}
+
+/// After the plugin has made sure that this is the only instance: nobody leases twice.
+fn start_control(handle: &Handle, env: HostEnv, host: TrayHost) -> Result<Control, Problem> {
+    let paths = Paths::from_env(&env)?;
+    let settings = Settings::load(&paths.settings_file())?;
+    let _inside = handle.enter();
+    Control::start(ControlOptions {
+        containers: ContainerOptions::new(&paths, &settings, everdict_app::host_name()),
+        secrets: EnvSecrets::from_env(&env),
+        env: Arc::new(env),
+        paths,
+        settings,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        tray_host: host == TrayHost::Present,
+    })
+}
+
+fn set_up(app: &App, handle: &Handle, control: Control, words: Words, open: bool) -> tauri::Result<()> {
+    let control = Arc::new(control);
+    app.manage(Desktop {
+        control: Arc::clone(&control),
+        subscriptions: Subscriptions::default(),
+        tasks: TaskTracker::new(),
+        leaving: AtomicBool::new(false),
+    });
+    let model = TrayModel::new(&control.snapshot(), Stage::Working, &words, now());
+    let tray = Tray::build(app.handle(), model, press)?;
+    let (tray_app, tray_handle) = (app.handle().clone(), handle.clone());
     std::thread::Builder::new()
         .name("tray".to_owned())
-        .spawn(move || keep_tray_true(tray, &tray_paths, &words, &requests))?;
-    app.manage(Desktop { paths, refresh_tray });
-    let host = tauri::async_runtime::block_on(TrayHost::probe());
-    if opening.opens(host) {
+        .spawn(move || keep_tray_true(&tray_app, tray, &tray_handle, &words))?;
+    let signalled = app.handle().clone();
+    app.state::<Desktop>()
+        .tasks
+        .spawn_on(leave_on_signal(signalled), handle);
+    if open {
         window::open(app.handle())?;
     }
     Ok(())
 }
 
-fn keep_tray_true(mut tray: Tray, paths: &Paths, words: &Words, requests: &Receiver<()>) {
+/// A thread of its own, since each entry waits for the event loop.
+fn keep_tray_true(app: &AppHandle, mut tray: Tray, handle: &Handle, words: &Words) {
+    let desktop = app.state::<Desktop>();
+    let mut watch = desktop.control.watch();
     loop {
-        match requests.recv_timeout(TRAY_PERIOD) {
-            Ok(()) | Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return,
-        }
-        let model = TrayModel::new(&Runners::read(paths), words);
-        if let Err(error) = tray.show(model) {
-            eprintln!("everdict-desktop: can't update the tray icon: {error}");
+        let next = handle.block_on(async { tokio::time::timeout(TRAY_PERIOD, watch.next()).await });
+        let snapshot: AppSnapshot = match next {
+            Ok(Some(AppEvent::Snapshot { snapshot, .. })) => *snapshot,
+            Ok(Some(AppEvent::Job { .. })) => continue,
+            Ok(None) => return,
+            Err(_elapsed) => desktop.control.snapshot(),
+        };
+        if let Err(error) = tray.show(TrayModel::new(&snapshot, desktop.stage(), words, now())) {
+            tracing::warn!(%error, "can't update the tray icon");
         }
     }
 }
+
+fn now() -> i64 {
+    let since = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// Does what was pressed in the tray.
+fn press(app: &AppHandle, action: Action) {
+    match action {
+        Action::Open | Action::Pair => window::open_or_report(app),
+        Action::Log(job) => window::open_at_job(app, &job),
+        Action::Quit => leave(app, Leave::AfterJobs),
+        Action::QuitNow => leave(app, Leave::Now),
+        wish => {
+            let desktop = app.state::<Desktop>();
+            let control = Arc::clone(&desktop.control);
+            desktop
+                .tasks
+                .spawn_on(carry_out(control, wish), tauri::async_runtime::handle().inner());
+        }
+    }
+}
+
+async fn carry_out(control: Arc<Control>, wish: Action) {
+    let done = match wish {
+        Action::Pause(seconds) => control.pause(seconds).await,
+        Action::Resume => control.resume().await,
+        Action::Stop(job) => control.stop_job(&job),
+        Action::Capability(name) => {
+            let found = control
+                .snapshot()
+                .capabilities
+                .into_iter()
+                .find(|found| found.name == name);
+            control
+                .set_capability(&name, found.is_some_and(|found| !found.on))
+                .await
+        }
+        Action::Open | Action::Pair | Action::Log(_) | Action::Quit | Action::QuitNow => Ok(()),
+    };
+    if let Err(problem) = done {
+        tracing::warn!(problem = %problem.chain(), "what was pressed in the tray could not be done");
+    }
+}
+
+/// Ends the app once everything here has ended. Asked again with [`Leave::Now`] it stops waiting for jobs.
+fn leave(app: &AppHandle, how: Leave) {
+    let desktop = app.state::<Desktop>();
+    if desktop.leaving.swap(true, Ordering::Relaxed) {
+        if how == Leave::Now {
+            desktop.control.hurry();
+        }
+        return;
+    }
+    let (control, app) = (Arc::clone(&desktop.control), app.clone());
+    let leaving = async move {
+        control.leave(how).await;
+        app.exit(0);
+    };
+    desktop
+        .tasks
+        .spawn_on(leaving, tauri::async_runtime::handle().inner());
+}
+
+/// The session ends, or somebody at a terminal has had enough.
+#[cfg(unix)]
+async fn leave_on_signal(app: AppHandle) {
+    use tokio::signal::unix::{SignalKind, signal};
+
+    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        tracing::warn!("can't listen for signals; they end the app at once");
+        return;
+    };
+    loop {
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = int.recv() => {}
+        }
+        leave(&app, Leave::Now);
+    }
+}
+
+/// Elsewhere the system tells through the event loop.
+#[cfg(not(unix))]
+async fn leave_on_signal(_app: AppHandle) {}
 
 fn second_start(app: &AppHandle, argv: Vec<String>) {
     // The first argument is the program's name. A start that only wanted the app to be there has that already.

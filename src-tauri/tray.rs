@@ -1,100 +1,85 @@
-//! The tray icon: what it says is a pure function of a small state; the rest hands that to the system.
+//! The tray icon: hands a [`TrayModel`] to the system and gives back what was pressed.
+
+pub mod model;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tauri::image::Image;
-use tauri::menu::{Menu, MenuItem, PredefinedMenuItem};
+use tauri::menu::{CheckMenuItem, Menu, MenuItem, PredefinedMenuItem, Submenu};
 use tauri::tray::{TrayIcon, TrayIconBuilder};
 use tauri::{AppHandle, Wry};
 
-use crate::runners::Runners;
-use crate::window;
-use crate::words::Words;
+pub use model::{Action, Glyph, Item, Stage, TrayModel};
 
-const OPEN: &str = "open";
-const QUIT: &str = "quit";
+/// What each entry does, by the id that the system knows it by.
+type Actions = Arc<Mutex<HashMap<String, Action>>>;
 
-/// The silhouette in the panel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Glyph {
-    /// A broken ring: this app has no answer of a hub.
-    Offline,
-    /// A ring with a dot: something here needs the person.
-    Attention,
+/// The icon in the panel with its menu.
+pub struct Tray {
+    app: AppHandle,
+    icon: TrayIcon<Wry>,
+    actions: Actions,
+    entries: Vec<Entry>,
+    shown: TrayModel,
+    /// Makes the ids of one menu differ from those of the one before.
+    generation: u64,
+}
+
+/// An entry as the system has it, in the order of the model, those of a submenu right after it.
+enum Entry {
+    Plain(MenuItem<Wry>),
+    Check(CheckMenuItem<Wry>),
+    More(Submenu<Wry>),
+    Rule,
 }
 
 impl Glyph {
     fn image(self) -> Image<'static> {
         match self {
-            Self::Offline => tauri::include_image!("icons/tray-offline.png"),
+            Self::Idle => tauri::include_image!("icons/tray-idle.png"),
+            Self::Busy => tauri::include_image!("icons/tray-busy.png"),
+            Self::Paused => tauri::include_image!("icons/tray-paused.png"),
             Self::Attention => tauri::include_image!("icons/tray-attention.png"),
+            Self::Offline => tauri::include_image!("icons/tray-offline.png"),
         }
     }
-}
-
-/// What the tray shows.
-#[derive(Debug, PartialEq, Eq)]
-pub struct TrayModel {
-    /// The silhouette.
-    pub glyph: Glyph,
-    /// The first, disabled line of the menu; also the tooltip.
-    pub state_line: String,
-    /// Text of the entry that opens the window.
-    pub open: String,
-    /// Text of the entry that ends the app.
-    pub quit: String,
-}
-
-impl TrayModel {
-    /// Puts the state of the pairings into words.
-    pub fn new(runners: &Runners, words: &Words) -> Self {
-        let (glyph, state_line) = match runners {
-            Runners::Unpaired => (Glyph::Offline, words.text("state.notPaired").to_owned()),
-            Runners::Paired { registrations } => {
-                (Glyph::Offline, words.count("state.paired", registrations.len()))
-            }
-            Runners::Unreadable { .. } => (Glyph::Attention, words.text("tray.state.unreadable").to_owned()),
-        };
-        Self {
-            glyph,
-            state_line,
-            open: words.text("tray.open").to_owned(),
-            quit: words.text("tray.quit").to_owned(),
-        }
-    }
-}
-
-/// The icon in the panel with the parts that change.
-pub struct Tray {
-    icon: TrayIcon<Wry>,
-    state_line: MenuItem<Wry>,
-    shown: TrayModel,
 }
 
 impl Tray {
-    /// Puts the icon into the panel.
+    /// Puts the icon into the panel; `pressed` gets what the person wants.
     ///
     /// # Errors
     /// The system's reason why it can't.
-    pub fn build(app: &AppHandle, model: TrayModel) -> tauri::Result<Self> {
-        let state_line = MenuItem::with_id(app, "state", &model.state_line, false, None::<&str>)?;
-        let open = MenuItem::with_id(app, OPEN, &model.open, true, None::<&str>)?;
-        let quit = MenuItem::with_id(app, QUIT, &model.quit, true, None::<&str>)?;
-        let below_state = PredefinedMenuItem::separator(app)?;
-        let menu = Menu::with_items(app, &[&state_line, &below_state, &open, &quit])?;
+    pub fn build(
+        app: &AppHandle,
+        model: TrayModel,
+        pressed: impl Fn(&AppHandle, Action) + Send + Sync + 'static,
+    ) -> tauri::Result<Self> {
+        let actions = Actions::default();
+        let mut making = Making::new(app, 0);
+        let menu = making.menu(&model.items)?;
+        let known = Arc::clone(&actions);
         let icon = TrayIconBuilder::with_id("main")
             .icon(model.glyph.image())
             .icon_as_template(true)
-            .tooltip(&model.state_line)
+            .tooltip(&model.tooltip)
             .menu(&menu)
-            .on_menu_event(|app, event| match event.id().as_ref() {
-                OPEN => window::open_or_report(app),
-                QUIT => app.exit(0),
-                _ => {}
+            .on_menu_event(move |app, event| {
+                let action = lock(&known).get(event.id().as_ref()).cloned();
+                if let Some(action) = action {
+                    pressed(app, action);
+                }
             })
             .build(app)?;
+        *lock(&actions) = making.actions;
         Ok(Self {
+            app: app.clone(),
             icon,
-            state_line,
+            actions,
+            entries: making.entries,
             shown: model,
+            generation: 0,
         })
     }
 
@@ -103,9 +88,20 @@ impl Tray {
     /// # Errors
     /// The system's reason why it can't.
     pub fn show(&mut self, model: TrayModel) -> tauri::Result<()> {
-        if model.state_line != self.shown.state_line {
-            self.state_line.set_text(&model.state_line)?;
-            self.icon.set_tooltip(Some(&model.state_line))?;
+        if shape(&model.items) == shape(&self.shown.items) {
+            self.rewrite(&model)?;
+        } else {
+            self.generation += 1;
+            let mut making = Making::new(&self.app, self.generation);
+            let menu = making.menu(&model.items)?;
+            // The new ids are known before they can be pressed; the old ones may still be on their way.
+            lock(&self.actions).extend(making.actions.clone());
+            self.icon.set_menu(Some(menu))?;
+            *lock(&self.actions) = making.actions;
+            self.entries = making.entries;
+        }
+        if model.tooltip != self.shown.tooltip {
+            self.icon.set_tooltip(Some(&model.tooltip))?;
         }
         if model.glyph != self.shown.glyph {
             self.icon
@@ -114,56 +110,132 @@ impl Tray {
         self.shown = model;
         Ok(())
     }
+
+    fn rewrite(&self, model: &TrayModel) -> tauri::Result<()> {
+        let (mut old, mut new) = (Vec::new(), Vec::new());
+        flat(&self.shown.items, &mut old);
+        flat(&model.items, &mut new);
+        for ((entry, old), new) in self.entries.iter().zip(old).zip(new) {
+            let text = Some(text(new)).filter(|new| *new != text(old));
+            match entry {
+                Entry::Plain(item) => text.map_or(Ok(()), |text| item.set_text(text))?,
+                Entry::More(menu) => text.map_or(Ok(()), |text| menu.set_text(text))?,
+                Entry::Check(item) => {
+                    text.map_or(Ok(()), |text| item.set_text(text))?;
+                    // The system flips a switch when it is pressed, whatever comes of it.
+                    if let Item::Switch(_, _, on) = new
+                        && item.is_checked()? != *on
+                    {
+                        item.set_checked(*on)?;
+                    }
+                }
+                Entry::Rule => {}
+            }
+        }
+        Ok(())
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::runners::Registration;
-    use everdict_exec::HostEnv;
+/// Makes the entries of one menu.
+struct Making<'a> {
+    app: &'a AppHandle,
+    generation: u64,
+    entries: Vec<Entry>,
+    actions: HashMap<String, Action>,
+}
 
-    fn model(runners: &Runners, lang: &str) -> TrayModel {
-        TrayModel::new(
-            runners,
-            &Words::for_session(&HostEnv::from_pairs([("LANG", lang)])),
-        )
+impl<'a> Making<'a> {
+    fn new(app: &'a AppHandle, generation: u64) -> Self {
+        Self {
+            app,
+            generation,
+            entries: Vec::new(),
+            actions: HashMap::new(),
+        }
     }
 
-    #[test]
-    fn an_unpaired_machine_says_so_and_is_never_shown_as_ready() {
-        assert_eq!(
-            model(&Runners::Unpaired, "C"),
-            TrayModel {
-                glyph: Glyph::Offline,
-                state_line: "Not paired".into(),
-                open: "Open Everdict Runner".into(),
-                quit: "Quit".into(),
+    fn menu(&mut self, items: &[Item]) -> tauri::Result<Menu<Wry>> {
+        let menu = Menu::new(self.app)?;
+        for item in items {
+            self.entry(item, &|made| menu.append(made))?;
+        }
+        Ok(menu)
+    }
+
+    fn entry(
+        &mut self,
+        item: &Item,
+        append: &dyn Fn(&dyn tauri::menu::IsMenuItem<Wry>) -> tauri::Result<()>,
+    ) -> tauri::Result<()> {
+        let id = format!("{}-{}", self.generation, self.entries.len());
+        match item {
+            Item::Line(text) => {
+                let made = MenuItem::with_id(self.app, id, text, false, None::<&str>)?;
+                append(&made)?;
+                self.entries.push(Entry::Plain(made));
             }
-        );
+            Item::Separator => {
+                append(&PredefinedMenuItem::separator(self.app)?)?;
+                self.entries.push(Entry::Rule);
+            }
+            Item::Press(action, text) => {
+                let made = MenuItem::with_id(self.app, id.clone(), text, true, None::<&str>)?;
+                append(&made)?;
+                self.entries.push(Entry::Plain(made));
+                self.actions.insert(id, action.clone());
+            }
+            Item::Switch(action, text, on) => {
+                let made = CheckMenuItem::with_id(self.app, id.clone(), text, true, *on, None::<&str>)?;
+                append(&made)?;
+                self.entries.push(Entry::Check(made));
+                self.actions.insert(id, action.clone());
+            }
+            Item::More(text, items) => {
+                let made = Submenu::with_id(self.app, id, text, true)?;
+                append(&made)?;
+                self.entries.push(Entry::More(made.clone()));
+                for item in items {
+                    self.entry(item, &|entry| made.append(entry))?;
+                }
+            }
+        }
+        Ok(())
     }
+}
 
-    #[test]
-    fn pairings_are_counted_in_the_persons_language() {
-        let registration = Registration {
-            label: "a".into(),
-            hub: "http://127.0.0.1:1".into(),
-            runtime: "self:a".into(),
-        };
-        let paired = Runners::Paired {
-            registrations: vec![registration.clone(), registration],
-        };
-        assert_eq!(model(&paired, "C").state_line, "Paired: 2");
-        assert_eq!(model(&paired, "ko_KR.UTF-8").state_line, "연결됨: 2");
-    }
+/// The items without their texts: two menus of one shape differ only in words and switches.
+fn shape(items: &[Item]) -> Vec<(u8, Option<Action>)> {
+    let mut all = Vec::new();
+    flat(items, &mut all);
+    let one = |item: &&Item| match item {
+        Item::Line(_) => (0, None),
+        Item::Separator => (1, None),
+        Item::Press(action, _) => (2, Some(action.clone())),
+        Item::Switch(action, _, _) => (3, Some(action.clone())),
+        Item::More(_, items) => (
+            4_u8.saturating_add(u8::try_from(items.len()).unwrap_or(u8::MAX)),
+            None,
+        ),
+    };
+    all.iter().map(one).collect()
+}
 
-    #[test]
-    fn pairings_that_cannot_be_read_need_the_person() {
-        let unreadable = Runners::Unreadable {
-            reason: "permission denied".into(),
-            next_step: None,
-        };
-        let shown = model(&unreadable, "C");
-        assert_eq!(shown.glyph, Glyph::Attention);
-        assert!(shown.state_line.starts_with("Unknown"));
+fn flat<'a>(items: &'a [Item], all: &mut Vec<&'a Item>) {
+    for item in items {
+        all.push(item);
+        if let Item::More(_, items) = item {
+            flat(items, all);
+        }
     }
+}
+
+fn text(item: &Item) -> &str {
+    match item {
+        Item::Separator => "",
+        Item::Line(text) | Item::Press(_, text) | Item::Switch(_, text, _) | Item::More(text, _) => text,
+    }
+}
+
+fn lock(actions: &Actions) -> std::sync::MutexGuard<'_, HashMap<String, Action>> {
+    actions.lock().unwrap_or_else(PoisonError::into_inner)
 }

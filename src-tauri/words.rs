@@ -1,11 +1,11 @@
-//! The catalogues that the window uses, for the few words outside it.
+//! The few words outside the window: the tray's, in the person's language.
 
 use std::collections::BTreeMap;
 
 use everdict_exec::HostEnv;
 
-const ENGLISH: &str = include_str!("../ui/src/i18n/en.json");
-const KOREAN: &str = include_str!("../ui/src/i18n/ko.json");
+const ENGLISH: &str = include_str!("words/en.json");
+const KOREAN: &str = include_str!("words/ko.json");
 
 /// The messages of one language, by key.
 pub struct Words(BTreeMap<String, String>);
@@ -28,15 +28,20 @@ impl Words {
     }
 
     /// Returns the text of `key`.
-    pub fn text(&self, key: &str) -> &str {
-        self.0
-            .get(key)
+    pub fn text(&self, key: &str) -> String {
+        self.find(key)
             .expect("BUG: every key used here is in the catalogues")
+            .to_owned()
     }
 
-    /// Returns the text of `key` with its `{count}` place filled.
-    pub fn count(&self, key: &str, count: usize) -> String {
-        self.text(key).replace("{count}", &count.to_string())
+    /// Returns the text of `key`, if there is one.
+    pub fn find(&self, key: &str) -> Option<&str> {
+        self.0.get(key).map(String::as_str)
+    }
+
+    /// Returns the text of `key` with the place `{name}` filled.
+    pub fn fill(&self, key: &str, name: &str, value: &str) -> String {
+        self.text(key).replace(&format!("{{{name}}}"), value)
     }
 }
 
@@ -45,9 +50,7 @@ mod tests {
     use super::*;
 
     fn language(pairs: &[(&str, &str)]) -> String {
-        Words::for_session(&HostEnv::from_pairs(pairs.iter().copied()))
-            .text("tray.quit")
-            .to_owned()
+        Words::for_session(&HostEnv::from_pairs(pairs.iter().copied())).text("quit")
     }
 
     #[test]
@@ -59,5 +62,24 @@ mod tests {
         );
         assert_eq!(language(&[("LANG", "kok_IN")]), "Quit");
         assert_eq!(language(&[]), "Quit");
+    }
+
+    #[test]
+    fn every_language_has_every_message_with_its_places() {
+        let places = |text: &str| {
+            let mut found: Vec<String> = text
+                .split('{')
+                .skip(1)
+                .map(|part| part.split('}').next().unwrap().to_owned())
+                .collect();
+            found.sort();
+            found
+        };
+        let (english, korean) = (Words::parse(ENGLISH).0, Words::parse(KOREAN).0);
+        assert!(english.keys().eq(korean.keys()));
+        for (key, text) in &english {
+            assert!(!korean[key].trim().is_empty(), "{key}");
+            assert_eq!(places(text), places(&korean[key]), "{key}");
+        }
     }
 }

@@ -15,7 +15,15 @@ fn the_tray_opens_the_window_and_closing_it_gives_the_web_view_back() {
     let mut app = desktop.start_app(&[]);
     panel.wait_for_icon();
     wait_until("the menu", || {
-        panel.labels() == ["Not paired", "", "Open Everdict Runner", "Quit"]
+        panel.labels()
+            == [
+                "Not paired",
+                "",
+                "Open Everdict Runner",
+                "Pair this machine…",
+                "",
+                "Quit",
+            ]
     });
     assert!(!panel.items()[0].enabled, "the state line is no action");
     assert_eq!(
@@ -54,8 +62,9 @@ fn without_a_tray_host_the_window_opens_by_itself() {
 }
 
 #[test]
-fn a_pairing_made_on_the_command_line_shows_in_the_tray() {
-    let Some(desktop) = Desktop::start("a_pairing_made_on_the_command_line_shows_in_the_tray") else {
+fn a_pairing_made_elsewhere_shows_and_one_without_a_token_needs_the_person() {
+    let test = "a_pairing_made_elsewhere_shows_and_one_without_a_token_needs_the_person";
+    let Some(desktop) = Desktop::start(test) else {
         return;
     };
     let panel = Panel::start(&desktop);
@@ -65,7 +74,84 @@ fn a_pairing_made_on_the_command_line_shows_in_the_tray() {
         panel.labels().first().is_some_and(|line| line == "Not paired")
     });
     desktop.record_pairing();
-    wait_until("the new state", || panel.labels()[0] == "Paired: 1");
+    wait_until("the new state", || panel.labels()[0].starts_with("Needs you: "));
+}
+
+#[test]
+fn the_tray_pauses_resumes_and_switches_what_may_run_here() {
+    let Some(desktop) = Desktop::start("the_tray_pauses_resumes_and_switches_what_may_run_here") else {
+        return;
+    };
+    desktop.pair();
+    let panel = Panel::start(&desktop);
+    let mut app = desktop.start_app(&["--hidden"]);
+    panel.wait_for_icon();
+    let state = |wanted: &str| {
+        wait_until(wanted, || {
+            panel
+                .labels()
+                .first()
+                .is_some_and(|line| line.starts_with(wanted))
+        })
+    };
+    state("Idle · 127.0.0.1:");
+    panel.click("Until I resume");
+    state("Paused");
+    assert!(panel.find("Until I resume").is_none(), "one wish at a time");
+    panel.click("Resume");
+    state("Idle");
+
+    let git = |on: bool| {
+        wait_until("the switch", || {
+            panel
+                .find("Git repositories")
+                .is_some_and(|git| git.checked == on)
+        })
+    };
+    git(true);
+    panel.click("Git repositories");
+    git(false);
+
+    panel.click("1 hour");
+    state("Paused until ");
+    panel.click("Quit");
+    assert_eq!(app.wait_for_exit(), Some(0));
+
+    panel.forget();
+    let _again = desktop.start_app(&["--hidden"]);
+    panel.wait_for_icon();
+    state("Paused until ");
+    git(false);
+}
+
+#[test]
+fn quitting_with_a_job_asks_and_stopping_now_leaves_nothing_behind() {
+    let Some(desktop) = Desktop::start("quitting_with_a_job_asks_and_stopping_now_leaves_nothing_behind")
+    else {
+        return;
+    };
+    desktop.pair();
+    let panel = Panel::start(&desktop);
+    let mut app = desktop.start_app(&["--hidden"]);
+    panel.wait_for_icon();
+    let shows = |wanted: &str| {
+        wait_until(wanted, || {
+            panel.labels().iter().any(|line| line.starts_with(wanted))
+        })
+    };
+    shows("Idle");
+    desktop.submit_sleeper();
+    shows("Running: sleepy · 0 min");
+    wait_until("the case", || app.runs("sleep"));
+    panel.click("After current job");
+    shows("Finishing before quitting");
+    assert!(app.is_running());
+    panel.click("Stop now");
+    assert_eq!(app.wait_for_exit(), Some(0));
+    assert!(
+        desktop.scratch_is_empty(),
+        "a stopped case leaves its folder to nobody"
+    );
 }
 
 #[test]

@@ -47,7 +47,7 @@ use history::History;
 use hold::Hold;
 use room::{Crew, Room};
 
-pub use clock::time_of_day;
+pub use clock::{epoch_seconds, time_of_day};
 pub use logs::LogReader;
 pub use pair::TokenPlace;
 pub use view::{
@@ -410,6 +410,11 @@ impl AppWatch {
                 Err(broadcast::error::RecvError::Closed) => return None,
             }
         }
+    }
+
+    /// Makes the next event the whole state, in place of what came meanwhile.
+    pub fn start_over(&mut self) {
+        self.seen = None;
     }
 
     fn whole(&mut self) -> AppEvent {

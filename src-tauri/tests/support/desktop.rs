@@ -5,8 +5,14 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
-use everdict_app::{Paths, Registration, Registrations, StoreKind};
+use everdict_app::control::{Control, ControlOptions, Leave, TokenPlace};
+use everdict_app::{
+    ContainerOptions, EnvSecrets, HubClient, Paths, Registration, Registrations, SecretName, Settings,
+    StoreKind, secrets,
+};
+use everdict_exec::HostEnv;
 use tempfile::TempDir;
 
 use super::{WINDOW_TITLE, wait_until};
@@ -109,6 +115,67 @@ impl Desktop {
             .expect("the record");
     }
 
+    /// Pairs with an embedded hub, as the window's "Use this computer" does where a file may hold the token.
+    pub fn pair(&self) {
+        let paths = Paths::under(&self.everdict_home());
+        paths.prepare().expect("the folders");
+        // A port of the test's own, and no container engine.
+        let settings =
+            "[hub]\nlisten = \"127.0.0.1:0\"\n[topology]\nendpoint = \"unix:///nonexistent/docker.sock\"\n";
+        fs::write(paths.settings_file(), settings).expect("the settings");
+        let settings = Settings::load(&paths.settings_file()).expect("the settings");
+        let mut containers = ContainerOptions::new(&paths, &settings, "bench");
+        containers.watchdog = None;
+        let env = Arc::new(HostEnv::default());
+        let options = ControlOptions {
+            containers,
+            secrets: EnvSecrets::from_env(&env),
+            env,
+            paths,
+            settings,
+            version: "0.0.0-test".into(),
+            tray_host: true,
+        };
+        in_runtime(async {
+            let control = Control::start(options).expect("a control");
+            control
+                .pair_this_computer("bench", TokenPlace::File)
+                .await
+                .expect("a pairing");
+            control.leave(Leave::Now).await;
+        });
+    }
+
+    /// Tells whether no case has left a folder.
+    pub fn scratch_is_empty(&self) -> bool {
+        let work = Paths::under(&self.everdict_home()).work_root();
+        fs::read_dir(work).map_or(true, |mut left| left.next().is_none())
+    }
+
+    /// Submits a case that sleeps to the embedded hub of the app.
+    pub fn submit_sleeper(&self) {
+        let paths = Paths::under(&self.everdict_home());
+        let known = Registrations::at(paths.registrations_file())
+            .list()
+            .expect("the pairings");
+        let hub = known[0].hub().expect("an address");
+        let store = secrets::open(StoreKind::File, &paths, &EnvSecrets::default());
+        let body = serde_json::json!({
+            "harness": {"id": "sleeper", "version": "1"},
+            "harnessSpec": {"kind": "command", "id": "sleeper", "version": "1", "command": "sleep 300"},
+            "case": {"id": "sleepy", "env": {"kind": "prompt"}, "task": "sleep", "graders": [], "timeoutSec": 300},
+            "runtime": "self",
+        });
+        in_runtime(async {
+            let key = store
+                .get(&SecretName::api_key(&hub))
+                .await
+                .expect("the hub's key");
+            let client = HubClient::new(hub, Some(key)).expect("a client");
+            client.submit(&body).await.expect("the hub takes it");
+        });
+    }
+
     fn everdict_home(&self) -> std::path::PathBuf {
         self.folder.path().join("everdict")
     }
@@ -199,6 +266,13 @@ impl App {
             .collect()
     }
 
+    /// Tells whether any of its threads has started a program of this name, or one of those has.
+    pub fn runs(&self, name: &str) -> bool {
+        descendants(self.0.0.id()).into_iter().any(|child| {
+            fs::read_to_string(format!("/proc/{child}/comm")).is_ok_and(|comm| comm.trim_end() == name)
+        })
+    }
+
     /// Tells whether a web view has a process.
     pub fn has_web_process(&self) -> bool {
         // The kernel cuts names at 15 characters: WebKitWebProcess.
@@ -215,6 +289,35 @@ impl App {
         wait_until("the app to end", || !self.is_running());
         self.0.0.wait().expect("its state").code()
     }
+}
+
+fn descendants(id: u32) -> Vec<u32> {
+    let threads = fs::read_dir(format!("/proc/{id}/task"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let children: Vec<u32> = threads
+        .filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok())
+        .flat_map(|listed| {
+            listed
+                .split_whitespace()
+                .filter_map(|child| child.parse().ok())
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    children
+        .into_iter()
+        .flat_map(|child| std::iter::once(child).chain(descendants(child)))
+        .collect()
+}
+
+fn in_runtime(work: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime")
+        .block_on(work);
 }
 
 fn first_line(child: &mut Child) -> String {

@@ -47,6 +47,10 @@ pub struct Entry {
     pub label: String,
     /// Whether it can be pressed.
     pub enabled: bool,
+    /// Whether it is a switch that is on.
+    pub checked: bool,
+    /// The entries of the menu behind it.
+    pub below: Vec<Entry>,
 }
 
 /// The answer of `GetLayout`: revision, then the root entry with its properties and children.
@@ -83,6 +87,11 @@ impl Panel {
         wait_until("a tray icon", || self.icon().is_some());
     }
 
+    /// Forgets the icon of an app that has ended.
+    pub fn forget(&self) {
+        self.registered.lock().expect("BUG: no holder panics").clear();
+    }
+
     /// Reads the texts of the menu, an empty one for a separator.
     pub fn labels(&self) -> Vec<String> {
         self.items().into_iter().map(|entry| entry.label).collect()
@@ -97,10 +106,14 @@ impl Panel {
         children.into_iter().map(entry).collect()
     }
 
+    /// Finds an entry by its text, in submenus too.
+    pub fn find(&self, label: &str) -> Option<Entry> {
+        find(self.items(), label)
+    }
+
     /// Presses the entry with this text.
     pub fn click(&self, label: &str) {
-        let found = self.items().into_iter().find(|entry| entry.label == label);
-        let id = found.unwrap_or_else(|| panic!("no entry {label}")).id;
+        let id = self.find(label).unwrap_or_else(|| panic!("no entry {label}")).id;
         self.menu()
             .call::<_, _, ()>("Event", &(id, "clicked", Value::from(0_i32), 0_u32))
             .expect("the press arrives");
@@ -123,8 +136,17 @@ impl Panel {
     }
 }
 
+fn find(entries: Vec<Entry>, label: &str) -> Option<Entry> {
+    entries.into_iter().find_map(|mut entry| {
+        if entry.label == label {
+            return Some(entry);
+        }
+        find(std::mem::take(&mut entry.below), label)
+    })
+}
+
 fn entry(child: OwnedValue) -> Entry {
-    let (id, mut properties, _children): (i32, HashMap<String, OwnedValue>, Vec<OwnedValue>) = child
+    let (id, mut properties, children): (i32, HashMap<String, OwnedValue>, Vec<OwnedValue>) = child
         .try_into()
         .expect("an entry has an id, properties and children");
     let label = properties
@@ -133,9 +155,14 @@ fn entry(child: OwnedValue) -> Entry {
     let enabled = properties
         .remove("enabled")
         .map(|value| value.try_into().expect("enabled is a truth value"));
+    let checked: Option<i32> = properties
+        .remove("toggle-state")
+        .map(|value| value.try_into().expect("the state of a switch is a number"));
     Entry {
         id,
         label: label.unwrap_or_default(),
         enabled: enabled.unwrap_or(true),
+        checked: checked == Some(1),
+        below: children.into_iter().map(entry).collect(),
     }
 }

@@ -22,6 +22,12 @@ pub fn time_of_day(rfc3339: &str) -> Option<String> {
     Some(format!("{:02}:{:02}", at.hour(), at.minute()))
 }
 
+/// Returns the seconds since 1970 of an RFC 3339 time; `None` for another text.
+#[must_use]
+pub fn epoch_seconds(rfc3339: &str) -> Option<i64> {
+    Some(rfc3339.parse::<Timestamp>().ok()?.as_second())
+}
+
 #[cfg(unix)]
 fn offset_seconds(at: Timestamp) -> i32 {
     let seconds: libc::time_t = at.as_second();

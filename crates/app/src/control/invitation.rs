@@ -53,7 +53,7 @@ fn link(text: &str) -> Result<Invitation> {
     for (key, value) in url.query_pairs() {
         let place = match key.as_ref() {
             "token" => &mut token,
-            "hub" => &mut hub,
+            "hub" | "apiUrl" | "api-url" => &mut hub,
             // The person names this machine, not whoever made the link.
             "label" => continue,
             _ => return Err(refuse("the link has a part that a pairing link doesn't have")),

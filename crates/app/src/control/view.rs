@@ -423,8 +423,8 @@ mod tests {
     use super::*;
     use ts_rs::TS;
 
-    const HEAD: &str =
-        "// Made from crates/app/src/control/view.rs by its test; EVERDICT_BLESS=1 writes it anew.\n";
+    const HEAD: &str = "// biome-ignore-all lint: generated\n// biome-ignore-all format: generated\n\
+        // Made from crates/app/src/control/view.rs by its test; EVERDICT_BLESS=1 writes it anew.\n";
 
     fn declared<T: TS>(config: &ts_rs::Config) -> String {
         format!("\nexport {}\n", T::decl(config))

@@ -1,3 +1,5 @@
+// biome-ignore-all lint: generated
+// biome-ignore-all format: generated
 // Made from crates/app/src/control/view.rs by its test; EVERDICT_BLESS=1 writes it anew.
 
 export type AppSnapshot = { 
