@@ -62,7 +62,7 @@ describe("the first window", () => {
     const { host } = show({ snapshot: { keyring: "unavailable" } });
     await fireEvent.click(await screen.findByRole("button", { name: "Use this computer" }));
     const dialog = within(await screen.findByRole("dialog", { name: "Keep the token in a file?" }));
-    expect(dialog.getByText("This machine offers no keyring.", { exact: false })).toBeTruthy();
+    expect(dialog.getByText("No keyring on this desktop.", { exact: false })).toBeTruthy();
     expect(screen.queryByRole("alert")).toBeNull();
     expect(host.calls).toEqual([]);
     await fireEvent.click(dialog.getByRole("button", { name: "Cancel" }));

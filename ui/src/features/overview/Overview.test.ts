@@ -75,6 +75,16 @@ describe("the overview", () => {
     expect(await screen.findByText("Nothing is running")).toBeTruthy();
   });
 
+  it("keeps the verdict of the last job in view", async () => {
+    const { host } = show({ snapshot: paired({ state: "running", active: [JOB] }), jobs: [JOB, DONE] });
+    const now = within(await card("Now"));
+    expect(now.getByRole("link", { name: "hello" })).toBeTruthy();
+    host.setJob({ ...JOB, endedAt: ago(2), outcome: "failed" });
+    expect(await now.findByText("Failed")).toBeTruthy();
+    expect(now.getByText("2 s ago")).toBeTruthy();
+    expect(now.queryByRole("link", { name: "hello" })).toBeNull();
+  });
+
   it("unpairs after a question that names the hub", async () => {
     const { host } = show({ snapshot: paired() });
     await fireEvent.click(await screen.findByRole("button", { name: "Unpair" }));
