@@ -51,7 +51,7 @@ fn bus(home: &Path) -> Option<Daemon> {
     let config = home.join("bus.conf");
     let text = format!(
         "<busconfig><type>session</type><listen>{}</listen><auth>EXTERNAL</auth><policy context=\"default\">\
-         <allow send_destination=\"*\"/><allow own=\"*\"/></policy></busconfig>",
+         <allow send_destination=\"*\" eavesdrop=\"true\"/><allow eavesdrop=\"true\"/><allow own=\"*\"/></policy></busconfig>",
         address(home)
     );
     std::fs::write(&config, text).unwrap();
