@@ -28,8 +28,9 @@ fn main() -> ExitCode {
     if let Some(exit) = everdict_app::watchdog_main(&argv) {
         return exit;
     }
-    // Before anything can be started: processes that leave their group are then handed to this one.
-    let reaper = everdict_exec::become_subreaper();
+    // Before anything can be started: processes that leave their group are then handed to this one. The web view starts
+    // children of its own, which no job's clean-up may touch.
+    let reaper = everdict_exec::become_subreaper_beside_other_children();
     let env = HostEnv::capture();
     let started = startup::read(argv, &env).and_then(|invocation| match invocation {
         Invocation::Print(text) => {
