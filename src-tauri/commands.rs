@@ -14,8 +14,8 @@ const MAX_JOBS: usize = 1000;
 
 /// Returns the state at this moment.
 #[tauri::command]
-pub fn snapshot(desktop: State<'_, Desktop>) -> AppSnapshot {
-    desktop.control().snapshot()
+pub async fn snapshot(desktop: State<'_, Desktop>) -> Result<AppSnapshot, Failure> {
+    Ok(desktop.control().snapshot())
 }
 
 /// Sends the state and every change; returns the number for [`unwatch`].
@@ -45,8 +45,9 @@ pub async fn watch_log(
 
 /// Ends a subscription.
 #[tauri::command]
-pub fn unwatch(desktop: State<'_, Desktop>, id: u32) {
+pub async fn unwatch(desktop: State<'_, Desktop>, id: u32) -> Result<(), Failure> {
     desktop.subscriptions().stop(id);
+    Ok(())
 }
 
 /// Starts the embedded hub and pairs with it. Without a keyring the page asks, and then allows a file.
@@ -124,19 +125,19 @@ pub async fn submit_sample(desktop: State<'_, Desktop>) -> Result<String, Failur
 
 /// Lists the jobs: live ones, then ended ones, newest first.
 #[tauri::command]
-pub fn jobs(desktop: State<'_, Desktop>, limit: usize) -> Vec<JobView> {
-    desktop.control().jobs(limit.min(MAX_JOBS))
+pub async fn jobs(desktop: State<'_, Desktop>, limit: usize) -> Result<Vec<JobView>, Failure> {
+    Ok(desktop.control().jobs(limit.min(MAX_JOBS)))
 }
 
 /// Returns what a job left so far.
 #[tauri::command]
-pub fn job_result(desktop: State<'_, Desktop>, job_id: String) -> Result<JobDetail, Failure> {
+pub async fn job_result(desktop: State<'_, Desktop>, job_id: String) -> Result<JobDetail, Failure> {
     Ok(desktop.control().job_result(&job_id)?)
 }
 
 /// Stops a running job.
 #[tauri::command]
-pub fn stop_job(desktop: State<'_, Desktop>, job_id: String) -> Result<(), Failure> {
+pub async fn stop_job(desktop: State<'_, Desktop>, job_id: String) -> Result<(), Failure> {
     Ok(desktop.control().stop_job(&job_id)?)
 }
 

@@ -108,7 +108,11 @@ pub fn run(env: HostEnv, opening: Opening) -> ExitCode {
             }
         })
         .build(tauri::generate_context!());
-    match (built, failed.get()) {
+    go(built, failed.get())
+}
+
+fn go(built: tauri::Result<App>, failed: Option<&Problem>) -> ExitCode {
+    match (built, failed) {
         (Ok(app), _) => {
             app.run(|_app, event| {
                 // The last window closed: stay in the tray. Quit carries a code and passes.

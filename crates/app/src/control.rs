@@ -342,6 +342,7 @@ impl Control {
         {
             tracing::warn!(problem = %problem.chain(), "the hub did not stop well");
         }
+        self.room.settle_choices();
     }
 
     /// Stops the running jobs of a control that [`Control::leave`] waits for.

@@ -38,7 +38,8 @@ pub(super) struct Room {
     pub(super) works: Works,
     /// Held by whoever changes who works here.
     pub(super) crew: tokio::sync::Mutex<Crew>,
-    pub(super) choices: ChoicesFile,
+    /// Locked over a change and its writing, so that the file never ends with the older of two.
+    pub(super) choices: Mutex<ChoicesFile>,
     pub(super) switched_off: watch::Sender<BTreeSet<Capability>>,
     desk: Mutex<Desk>,
     events: broadcast::Sender<AppEvent>,
@@ -68,7 +69,7 @@ impl Room {
     ) -> Self {
         Self {
             registrations: Registrations::at(options.paths.registrations_file()),
-            choices: ChoicesFile::in_dir(options.paths.state_dir()),
+            choices: Mutex::new(ChoicesFile::in_dir(options.paths.state_dir())),
             switched_off: watch::Sender::new(desk.choices.switched_off.clone()),
             options,
             containers,
@@ -107,11 +108,17 @@ impl Room {
 
     /// Changes what the person chose, for this process in any case and for the next if it can be written.
     pub(super) fn choose(&self, choose: impl FnOnce(&mut Choices)) -> Result<()> {
+        let file = self.choices.lock().unwrap_or_else(PoisonError::into_inner);
         let choices = self.change(|desk| {
             choose(&mut desk.choices);
             desk.choices.clone()
         });
-        self.choices.save(&choices)
+        file.save(&choices)
+    }
+
+    /// Waits for a choice that is being written.
+    pub(super) fn settle_choices(&self) {
+        drop(self.choices.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     pub(super) fn is_embedded(&self, registration: &Registration) -> bool {
