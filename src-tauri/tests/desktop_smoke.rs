@@ -92,7 +92,7 @@ fn the_tray_pauses_resumes_and_switches_what_may_run_here() {
                 .labels()
                 .first()
                 .is_some_and(|line| line.starts_with(wanted))
-        })
+        });
     };
     state("Idle · 127.0.0.1:");
     panel.click("Until I resume");
@@ -106,7 +106,7 @@ fn the_tray_pauses_resumes_and_switches_what_may_run_here() {
             panel
                 .find("Git repositories")
                 .is_some_and(|git| git.checked == on)
-        })
+        });
     };
     git(true);
     panel.click("Git repositories");
@@ -137,7 +137,7 @@ fn quitting_with_a_job_asks_and_stopping_now_leaves_nothing_behind() {
     let shows = |wanted: &str| {
         wait_until(wanted, || {
             panel.labels().iter().any(|line| line.starts_with(wanted))
-        })
+        });
     };
     shows("Idle");
     desktop.submit_sleeper();
