@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 /// The images that stand in for the default ones, and must be there.
-pub const FRONT_DOOR: &str = "topo/frontdoor:fixture";
+pub const FRONT_DOOR: &str = "everdict/front-door:dev";
 const POSTGRES: &str = "postgres:16-alpine";
 const REDIS: &str = "redis:7-alpine";
 const MINIO: &str = "minio/minio:latest";

@@ -50,8 +50,8 @@ async fn the_fake_answers_as_the_real_daemon_does() {
         );
     }
     let cast = Cast {
-        sleeper: "topo/frontdoor:fixture".to_owned(),
-        ender: "topo/frontdoor:fixture".to_owned(),
+        sleeper: "everdict/front-door:dev".to_owned(),
+        ender: "everdict/front-door:dev".to_owned(),
         keeper: "redis:7-alpine".to_owned(),
     };
     for image in [&cast.sleeper, &cast.keeper] {
