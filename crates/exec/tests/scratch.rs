@@ -158,7 +158,8 @@ fn what_a_killed_runner_left_running_goes_before_its_scratch() {
             .to_owned()
     };
     // As this process would be after its end: same number, another start.
-    let (dead, alive) = ("d".repeat(32), "a".repeat(32));
+    let mark = || uuid::Uuid::new_v4().simple().to_string();
+    let (dead, alive) = (mark(), mark());
     let stale = marker
         .replace(&value("started="), "1")
         .replace(&value("instance="), &dead);
@@ -174,6 +175,15 @@ fn what_a_killed_runner_left_running_goes_before_its_scratch() {
             .unwrap()
     };
     let (mut left, mut other) = (sleeper(&dead), sleeper(&alive));
+    // A spawn returns while the system still sets up the new program: its environment can be read a moment later.
+    for (child, mark) in [(&left, &dead), (&other, &alive)] {
+        let environ = format!("/proc/{}/environ", child.id());
+        let end = std::time::Instant::now() + support::PATIENCE;
+        while !fs::read(&environ).is_ok_and(|text| String::from_utf8_lossy(&text).contains(mark.as_str())) {
+            assert!(std::time::Instant::now() < end, "{environ} never showed its mark");
+            std::thread::yield_now();
+        }
+    }
 
     let report = sweep_stale(root.path());
     assert_eq!(
