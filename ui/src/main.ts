@@ -4,15 +4,17 @@ import { isTauri } from "@tauri-apps/api/core";
 import { mount } from "svelte";
 import App from "./App.svelte";
 import type { Host } from "./host/host";
+import { httpHost } from "./host/http";
 import { tauriHost } from "./host/tauri";
 
 async function hostOfThisPage(): Promise<Host> {
-  // In a plain browser there is no engine: the development server shows a scripted one, and a release has none.
-  if ((import.meta.env.DEV || import.meta.env.MODE === "demo") && !isTauri()) {
-    const { demoHost } = await import("./host/scripted");
+  if (isTauri()) return tauriHost;
+  // The development server and the demo show a scripted engine; any other page was served by a real one.
+  if (import.meta.env.DEV || import.meta.env.MODE === "demo") {
+    const { demoHost } = await import("./host/demo");
     return demoHost(location.search);
   }
-  return tauriHost;
+  return httpHost(location, history);
 }
 
 const target = document.getElementById("app");

@@ -1,4 +1,4 @@
-import type { JobDetail, JobOutcome, JobView, LogLine } from "./generated/contract";
+import type { JobDetail, JobOutcome, JobView, LogLine } from "./contract";
 
 const ago = (seconds: number) => new Date(Date.now() - seconds * 1000).toISOString();
 
@@ -155,30 +155,32 @@ export const SAMPLE_DETAIL: Record<string, JobDetail> = Object.fromEntries(
 );
 
 const E = "\u001b";
-const PATTERN = [
-  `${E}[2m[runner]${E}[0m checkout of acme/parser at 4be91f2`,
-  `${E}[2m[runner]${E}[0m scratch folder ready, 412 files`,
-  `${E}[34m[agent]${E}[0m I'll look at the failing test first.`,
-  `${E}[34m[agent]${E}[0m ${E}[1mRead${E}[0m tests/fields.rs`,
-  `${E}[34m[agent]${E}[0m ${E}[1mRead${E}[0m src/parser.rs`,
-  `${E}[34m[agent]${E}[0m The loop runs one past the end of the text: ${E}[33m<=${E}[0m should be ${E}[33m<${E}[0m.`,
-  `${E}[34m[agent]${E}[0m ${E}[1mEdit${E}[0m src/parser.rs ${E}[32m+2${E}[0m ${E}[31m-1${E}[0m`,
-  `${E}[34m[agent]${E}[0m ${E}[1mBash${E}[0m cargo test --quiet`,
-  `   ${E}[32;1mCompiling${E}[0m parser v0.3.1`,
-  `    ${E}[32;1mFinished${E}[0m test profile in 3.42s`,
-  `test fields::the_last_field_needs_no_separator ... ${E}[32mok${E}[0m`,
-  `test fields::quoted_fields_keep_separators ... ${E}[32mok${E}[0m`,
-  `test stream::a_split_character_is_joined ... ${E}[31mFAILED${E}[0m`,
-  `${E}[33mwarning${E}[0m: unused variable: ${E}[36m\`rest\`${E}[0m`,
-  `test result: ${E}[31mFAILED${E}[0m. 30 passed; 1 failed; finished in 0.21s`,
-  `${E}[34m[agent]${E}[0m One more: the stream keeps half a character at the end of a read.`,
+const PATTERN: [string, string][] = [
+  ["runner", "checkout of acme/parser at 4be91f2"],
+  ["runner", "scratch folder ready, 412 files"],
+  ["db", "database system is ready to accept connections"],
+  ["agent", "I'll look at the failing test first."],
+  ["agent", `${E}[1mRead${E}[0m tests/fields.rs`],
+  ["agent", `${E}[1mRead${E}[0m src/parser.rs`],
+  ["agent", `The loop runs one past the end of the text: ${E}[33m<=${E}[0m should be ${E}[33m<${E}[0m.`],
+  ["agent", `${E}[1mEdit${E}[0m src/parser.rs ${E}[32m+2${E}[0m ${E}[31m-1${E}[0m`],
+  ["agent", `${E}[1mBash${E}[0m cargo test --quiet`],
+  ["agent", `   ${E}[32;1mCompiling${E}[0m parser v0.3.1`],
+  ["agent", `    ${E}[32;1mFinished${E}[0m test profile in 3.42s`],
+  ["agent", `test fields::the_last_field_needs_no_separator ... ${E}[32mok${E}[0m`],
+  ["agent", `test fields::quoted_fields_keep_separators ... ${E}[32mok${E}[0m`],
+  ["db", `${E}[33mWARNING${E}[0m:  there is no transaction in progress`],
+  ["agent", `test stream::a_split_character_is_joined ... ${E}[31mFAILED${E}[0m`],
+  ["agent", `${E}[33mwarning${E}[0m: unused variable: ${E}[36m\`rest\`${E}[0m`],
+  ["agent", `test result: ${E}[31mFAILED${E}[0m. 30 passed; 1 failed; finished in 0.21s`],
+  ["agent", "One more: the stream keeps half a character at the end of a read."],
 ];
 
 export function sampleLog(job: JobView, count: number): LogLine[] {
   const start = Date.parse(job.startedAt);
-  return Array.from({ length: count }, (_, seq) => ({
-    seq,
-    at: new Date(start + seq * 450).toISOString(),
-    text: count > 1000 ? `${seq + 1} ${PATTERN[seq % PATTERN.length]}` : (PATTERN[seq % PATTERN.length] ?? ""),
-  }));
+  return Array.from({ length: count }, (_, seq) => {
+    const [stream, text] = PATTERN[seq % PATTERN.length] ?? ["agent", ""];
+    const at = new Date(start + seq * 450).toISOString();
+    return { seq, at, stream, text: count > 1000 ? `${seq + 1} ${text}` : text };
+  });
 }

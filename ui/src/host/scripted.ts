@@ -1,21 +1,48 @@
-import type {
-  AppEvent,
-  AppSnapshot,
-  Failure,
-  JobDetail,
-  JobView,
-  LogBatch,
-  LogLine,
-  RunnerView,
-} from "./generated/contract";
+import {
+  type AppEvent,
+  type AppSnapshot,
+  type BatchDetail,
+  type BatchView,
+  type CheckView,
+  type CleanView,
+  type CompareView,
+  type ConsentAnswer,
+  type ConsentView,
+  type DiskView,
+  type Failure,
+  type FrameView,
+  type JobDetail,
+  type JobView,
+  type LogBatch,
+  type LogLine,
+  type PreviewView,
+  type RunnerView,
+  type RunsView,
+  type RunView,
+  SECOND_STEP,
+  type SettingValue,
+  type SettingView,
+  type SubmittedView,
+} from "./contract";
 import type { Host, Stop } from "./host";
-import { SAMPLE_DETAIL, SAMPLE_JOBS, sampleLog } from "./scripted-data";
+import { saveText } from "./http";
 
 export interface Script {
   snapshot?: Partial<AppSnapshot>;
   jobs?: JobView[];
   details?: Record<string, JobDetail>;
   logs?: Record<string, LogLine[]>;
+  frames?: Record<string, FrameView[]>;
+  settings?: SettingView[];
+  consents?: ConsentView[];
+  checks?: CheckView[];
+  disk?: DiskView;
+  cleaned?: Record<string, CleanView>;
+  ownLog?: string[];
+  batches?: BatchDetail[];
+  comparisons?: Record<string, CompareView>;
+  /** What a file comes to, by its name; one that isn't here is a dataset of two cases. */
+  previews?: Record<string, PreviewView>;
   /** Calls that are refused, by name. */
   refuse?: Partial<Record<keyof Host, Failure>>;
 }
@@ -44,9 +71,11 @@ export const EMPTY_SNAPSHOT: AppSnapshot = {
   today: { passed: 0, failed: 0, timedOut: 0, infra: 0, unmeasured: 0, seconds: 0 },
   keyring: "ok",
   trayHost: true,
+  ...SECOND_STEP,
+  autostart: "off",
 };
 
-function runner(id: string, label: string, hub: string, embedded: boolean): RunnerView {
+export function runner(id: string, label: string, hub: string, embedded: boolean): RunnerView {
   const lastAnswerAt = new Date().toISOString();
   return {
     id,
@@ -72,12 +101,22 @@ export class ScriptedHost implements Host {
   readonly #watchers = new Set<(event: AppEvent) => void>();
   readonly #logWatchers = new Map<string, Set<(batch: LogBatch) => void>>();
   readonly #logs: Map<string, LogLine[]>;
+  readonly #frameWatchers = new Map<string, Set<(frame: FrameView) => void>>();
+  readonly #lines = new Set<(failure: Failure | null) => void>();
+  #settings: SettingView[];
+  #consents: ConsentView[];
+  #disk: DiskView;
+  #batches: BatchDetail[];
 
   constructor(script: Script = {}) {
     this.#script = script;
     this.#state = { ...EMPTY_SNAPSHOT, ...script.snapshot };
     this.#jobs = script.jobs ?? [];
     this.#logs = new Map(Object.entries(script.logs ?? {}));
+    this.#settings = script.settings ?? [];
+    this.#consents = script.consents ?? [];
+    this.#disk = script.disk ?? { free: 0, floor: null, categories: [] };
+    this.#batches = script.batches ?? [];
   }
 
   async snapshot(): Promise<AppSnapshot> {
@@ -85,14 +124,24 @@ export class ScriptedHost implements Host {
     return this.#state;
   }
 
-  async watch(onEvent: (event: AppEvent) => void): Promise<Stop> {
+  async watch(onEvent: (event: AppEvent) => void, onLine?: (failure: Failure | null) => void): Promise<Stop> {
     this.#refuse("watch");
     this.#watchers.add(onEvent);
-    return () => this.#watchers.delete(onEvent);
+    if (onLine !== undefined) this.#lines.add(onLine);
+    return () => {
+      this.#watchers.delete(onEvent);
+      if (onLine !== undefined) this.#lines.delete(onLine);
+    };
+  }
+
+  /** The connection to the engine breaks, or is back with `null`. */
+  line(failure: Failure | null): void {
+    for (const line of this.#lines) line(failure);
   }
 
   get watchers(): number {
-    return this.#watchers.size + [...this.#logWatchers.values()].reduce((sum, set) => sum + set.size, 0);
+    const sets: Set<unknown>[] = [...this.#logWatchers.values(), ...this.#frameWatchers.values()];
+    return this.#watchers.size + sets.reduce((sum, set) => sum + set.size, 0);
   }
 
   async pairThisComputer(label: string, allowFile: boolean): Promise<void> {
@@ -170,7 +219,7 @@ export class ScriptedHost implements Host {
     return this.#jobs.slice(0, limit);
   }
 
-  async watchLog(jobId: string, onLines: (batch: LogBatch) => void): Promise<Stop> {
+  async watchLog(onLines: (batch: LogBatch) => void, jobId: string): Promise<Stop> {
     this.#refuse("watchLog");
     const watchers = this.#logWatchers.get(jobId) ?? new Set();
     this.#logWatchers.set(jobId, watchers.add(onLines));
@@ -194,13 +243,217 @@ export class ScriptedHost implements Host {
     if (job !== undefined) this.setJob({ ...job, endedAt: new Date().toISOString(), outcome: "cancelled" });
   }
 
+  async watchFrames(onFrame: (frame: FrameView) => void, jobId: string): Promise<Stop> {
+    this.#refuse("watchFrames");
+    const watchers = this.#frameWatchers.get(jobId) ?? new Set();
+    this.#frameWatchers.set(jobId, watchers.add(onFrame));
+    for (const frame of this.#script.frames?.[jobId] ?? []) onFrame(frame);
+    return () => watchers.delete(onFrame);
+  }
+
+  frame(jobId: string, frame: FrameView): void {
+    for (const watcher of this.#frameWatchers.get(jobId) ?? []) watcher(frame);
+  }
+
+  async acceptLink(label: string, allowFile: boolean): Promise<void> {
+    this.#takeToken(allowFile);
+    this.#record("acceptLink", label);
+    const hub = this.#state.deepLink?.hub ?? "";
+    this.change({ deepLink: null });
+    this.#pair(runner(`r-${this.#state.runners.length + 1}`, label, hub, false));
+  }
+
+  async dismissLink(): Promise<void> {
+    this.#record("dismissLink");
+    this.change({ deepLink: null });
+  }
+
+  async finishThenPause(): Promise<void> {
+    this.#record("finishThenPause");
+    if (this.#state.active.length === 0) this.change({ state: "paused", pausedUntil: "resume" });
+  }
+
+  async settings(): Promise<SettingView[]> {
+    this.#refuse("settings");
+    return this.#settings;
+  }
+
+  async saveSetting(key: string, value: SettingValue | null): Promise<SettingView[]> {
+    this.#record("saveSetting", key, value);
+    this.#settings = this.#settings.map((one) => {
+      if (one.key !== key) return one;
+      const next = value ?? one.default;
+      if (typeof next === "number" && next > (one.max ?? next)) {
+        throw { code: "input", message: `${key} is at most ${one.max}`, fix: null } satisfies Failure;
+      }
+      return { ...one, value: next };
+    });
+    return this.#settings;
+  }
+
+  async setAutostart(on: boolean): Promise<void> {
+    this.#record("setAutostart", on);
+    this.change({ autostart: on ? "on" : "off" });
+  }
+
+  async consents(): Promise<ConsentView[]> {
+    this.#refuse("consents");
+    return this.#consents;
+  }
+
+  async answerAsk(id: string, answer: ConsentAnswer): Promise<void> {
+    this.#record("answerAsk", id, answer);
+    const ask = this.#state.asks.find((one) => one.id === id);
+    if (ask !== undefined && answer !== "once") {
+      const { hub, workspace, kind } = ask;
+      this.#consents = [...this.#consents, { id, hub, workspace, kind, answer, at: new Date().toISOString() }];
+    }
+    this.change({ asks: this.#state.asks.filter((one) => one.id !== id) });
+  }
+
+  async revokeConsent(id: string): Promise<void> {
+    this.#record("revokeConsent", id);
+    this.#consents = this.#consents.filter((one) => one.id !== id);
+  }
+
+  async doctor(): Promise<CheckView[]> {
+    this.#refuse("doctor");
+    return this.#script.checks ?? [];
+  }
+
+  async disk(): Promise<DiskView> {
+    this.#refuse("disk");
+    return this.#disk;
+  }
+
+  async clean(category: string): Promise<CleanView> {
+    this.#record("clean", category);
+    const one = this.#disk.categories.find((found) => found.id === category);
+    const result = this.#script.cleaned?.[category] ?? {
+      removed: one?.wouldGo ?? [],
+      kept: [],
+      freed: one?.bytes ?? 0,
+    };
+    const categories = this.#disk.categories.map((found) =>
+      found.id === category
+        ? { ...found, bytes: found.bytes - result.freed, items: found.items - result.removed.length, wouldGo: [] }
+        : found,
+    );
+    this.#disk = { ...this.#disk, free: (this.#disk.free ?? 0) + result.freed, categories };
+    return result;
+  }
+
+  async ownLog(lines: number): Promise<string[]> {
+    this.#refuse("ownLog");
+    return (this.#script.ownLog ?? []).slice(-lines);
+  }
+
+  async report(): Promise<string> {
+    this.#refuse("report");
+    return ["Everdict Runner 0.1.0", ...(this.#script.ownLog ?? [])].join("\n");
+  }
+
+  async runs(limit: number): Promise<RunsView> {
+    this.#refuse("runs");
+    const runs: RunView[] = this.#batches.flatMap((one) => one.rows);
+    return { runs: runs.slice(0, limit), nextCursor: null };
+  }
+
+  async previewFile(name: string, text: string): Promise<PreviewView> {
+    this.#record("previewFile", name, text.length);
+    const one = { env: "scratch folder", graders: ["tests-pass"], harness: null };
+    return (
+      this.#script.previews?.[name] ?? {
+        kind: "dataset",
+        cases: [
+          { id: "first-case", ...one },
+          { id: "second-case", ...one },
+        ],
+        problems: [],
+      }
+    );
+  }
+
+  async submitFile(
+    name: string,
+    text: string,
+    harness: string | null,
+    runtime: string | null,
+    label: string | null,
+  ): Promise<SubmittedView> {
+    this.#record("submitFile", name, harness, runtime, label);
+    const { cases } = this.#script.previews?.[name] ?? (await this.previewFile(name, text));
+    const id = `b-${this.#batches.length + 1}`;
+    const submittedAt = new Date().toISOString();
+    const rows = cases.map((one, at) => ({
+      id: `${id}-${at}`,
+      batch: id,
+      caseId: one.id,
+      harness: harness ?? one.harness ?? "shell@1",
+      runtime: runtime ?? "self",
+      status: "queued" as const,
+      outcome: null,
+      score: null,
+      submittedAt,
+      startedAt: null,
+      endedAt: null,
+      runner: null,
+    }));
+    const none = { done: 0, passed: 0, failed: 0, timedOut: 0, infra: 0, unmeasured: 0 };
+    this.#batches = [
+      { batch: { id, label: label ?? name, submittedAt, total: rows.length, ...none }, rows },
+      ...this.#batches,
+    ];
+    return { batch: id, runs: rows.map((row) => row.id) };
+  }
+
+  async batches(): Promise<BatchView[]> {
+    this.#refuse("batches");
+    return this.#batches.map((one) => one.batch);
+  }
+
+  async batch(id: string): Promise<BatchDetail> {
+    this.#refuse("batch");
+    const found = this.#batches.find((one) => one.batch.id === id);
+    if (found === undefined) throw { code: "NOT_FOUND", message: `no batch ${id}`, fix: null } satisfies Failure;
+    return found;
+  }
+
+  async compare(base: string, candidate: string): Promise<CompareView> {
+    this.#refuse("compare");
+    return (
+      this.#script.comparisons?.[`${base} ${candidate}`] ?? {
+        fixed: [],
+        broken: [],
+        changed: [],
+        same: 0,
+        missing: [],
+      }
+    );
+  }
+
+  async cancelBatch(id: string): Promise<void> {
+    this.#record("cancelBatch", id);
+    const endedAt = new Date().toISOString();
+    const cancelled = { status: "ended" as const, outcome: "cancelled" as const, endedAt };
+    this.#batches = this.#batches.map((one) =>
+      one.batch.id === id
+        ? {
+            batch: { ...one.batch, done: one.batch.total },
+            rows: one.rows.map((row) => (row.endedAt === null ? { ...row, ...cancelled } : row)),
+          }
+        : one,
+    );
+  }
+
+  /** A batch as the hub has it now. */
+  setBatch(detail: BatchDetail): void {
+    this.#batches = this.#batches.map((one) => (one.batch.id === detail.batch.id ? detail : one));
+  }
+
   saveText = (name: string, text: string): void => {
     this.#record("saveText", name, text.length);
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
-    link.download = name;
-    link.click();
-    URL.revokeObjectURL(link.href);
+    saveText(name, text);
   };
 
   /** Changes the state as an engine would, and tells the watchers; `skip` numbers are lost on the way. */
@@ -219,11 +472,11 @@ export class ScriptedHost implements Host {
     for (const watcher of this.#watchers) watcher({ seq, kind: "job", job });
   }
 
-  log(jobId: string, texts: string[], gap = 0): void {
+  log(jobId: string, texts: string[], gap = 0, stream = "agent"): void {
     const lines = this.#logs.get(jobId) ?? [];
     const firstSeq = (lines.at(-1)?.seq ?? -1) + 1 + gap;
     const at = new Date().toISOString();
-    const fresh = texts.map((text, i) => ({ seq: firstSeq + i, at, text }));
+    const fresh = texts.map((text, i) => ({ seq: firstSeq + i, at, stream, text }));
     this.#logs.set(jobId, [...lines, ...fresh]);
     for (const watcher of this.#logWatchers.get(jobId) ?? []) {
       watcher({ firstSeq, lines: fresh, ...(gap > 0 ? { gap } : {}) });
@@ -252,59 +505,4 @@ export class ScriptedHost implements Host {
     const failure = this.#script.refuse?.[call];
     if (failure !== undefined) throw failure;
   }
-}
-
-/** The host of `vite dev`: a day of work on a paired machine, or a fresh one with `?fresh`. */
-export function demoHost(query: string): Host {
-  if (query.includes("fresh")) return new ScriptedHost();
-  const jobs = SAMPLE_JOBS;
-  const active = jobs.filter((job) => job.endedAt === null);
-  const answered = new Date(Date.now() - 3000).toISOString();
-  const host = new ScriptedHost({
-    snapshot: {
-      state: "running",
-      lastAnswerAt: answered,
-      runners: [
-        {
-          ...runner("7f3c91d2", "workbench", "http://127.0.0.1:8787", true),
-          state: "running",
-          active: 1,
-          lastAnswerAt: answered,
-        },
-        {
-          ...runner("b81e44a0", "workbench (evals)", "https://team.example", false),
-          ...(query.includes("offline")
-            ? {
-                state: "offline" as const,
-                stateText: "name not found",
-                lastAnswerAt: new Date(Date.now() - 260_000).toISOString(),
-              }
-            : {}),
-        },
-      ],
-      capabilities: [
-        ...EMPTY_SNAPSHOT.capabilities.filter((one) => one.name === "git"),
-        { name: "docker", on: true, state: "found", reason: "Docker 27.3 answers", fix: null },
-        { name: "browser", on: false, state: "off-by-you", reason: "Chromium 156 is installed", fix: null },
-        {
-          name: "claude-login",
-          on: false,
-          state: "not-found",
-          reason: "no login of your own was found",
-          fix: "run claude login in a terminal",
-        },
-      ],
-      active,
-      today: { passed: 14, failed: 2, timedOut: 1, infra: 1, unmeasured: 0, seconds: 372 },
-    },
-    jobs,
-    details: SAMPLE_DETAIL,
-    logs: Object.fromEntries(jobs.map((job) => [job.id, sampleLog(job, query.includes("long") ? 100_000 : 140)])),
-  });
-  if (active[0] !== undefined && !query.includes("still")) {
-    const id = active[0].id;
-    let step = 0;
-    setInterval(() => host.log(id, [`\u001b[2m[agent]\u001b[0m step ${++step}: reading src/parser.rs`]), 900);
-  }
-  return host;
 }

@@ -1,4 +1,4 @@
-import type { AppEvent, AppSnapshot, Failure, JobView } from "../host/generated/contract";
+import { type AppEvent, type AppSnapshot, type Failure, type JobView, SECOND_STEP } from "../host/contract";
 import { asFailure, type Host, type Stop } from "../host/host";
 
 // How many jobs the list asks for: more than a day of a busy machine, and a table that is drawn in one go.
@@ -18,20 +18,33 @@ export class Live {
   #seq = -1;
   #stop: Stop | null = null;
   #open = false;
+  #listening = 0;
   #asking: Promise<void> | null = null;
   #again = false;
   #jobsAsked = 0;
 
   constructor(readonly host: Host) {}
 
-  /** Begins to listen; the returned function ends it. */
+  /**
+   * Begins to listen; the returned function ends it.
+   *
+   * While the page is hidden nothing is listened to: events that nobody sees would wake the engine's web view for
+   * nothing. When it is shown again everything is asked anew.
+   */
   start(): Stop {
-    this.#open = true;
-    void this.#listen();
+    const follow = () => {
+      const seen = !document.hidden;
+      if (seen === this.#open) return;
+      this.#open = seen;
+      if (seen) void this.#listen();
+      else this.#end();
+    };
+    follow();
+    document.addEventListener("visibilitychange", follow);
     return () => {
+      document.removeEventListener("visibilitychange", follow);
       this.#open = false;
-      this.#stop?.();
-      this.#stop = null;
+      this.#end();
     };
   }
 
@@ -56,16 +69,34 @@ export class Live {
     else await this.resync();
   }
 
+  #end(): void {
+    this.#listening++;
+    this.#stop?.();
+    this.#stop = null;
+  }
+
   async #listen(): Promise<void> {
+    const mine = ++this.#listening;
     try {
-      const stop = await this.host.watch((event) => this.#take(event));
-      if (!this.#open) return stop();
+      const stop = await this.host.watch(
+        (event) => this.#take(event),
+        (failure) => this.#line(failure),
+      );
+      if (mine !== this.#listening) return stop();
       this.#stop = stop;
     } catch (thrown) {
-      this.failure = asFailure(thrown);
+      if (mine === this.#listening) this.failure = asFailure(thrown);
       return;
     }
     await this.resync();
+  }
+
+  /** The connection broke, or is back: perhaps to an engine that counts its events from the start. */
+  #line(failure: Failure | null): void {
+    this.failure = failure;
+    if (failure !== null) return;
+    this.#seq = -1;
+    void this.resync();
   }
 
   async #ask(): Promise<void> {
@@ -74,7 +105,7 @@ export class Live {
       const [snapshot, jobs] = await Promise.all([this.host.snapshot(), this.host.jobs(JOBS_ASKED)]);
       if (snapshot.seq >= this.#seq) {
         this.#seq = snapshot.seq;
-        this.snapshot = snapshot;
+        this.snapshot = { ...SECOND_STEP, ...snapshot };
       }
       if (asked === this.#jobsAsked) this.jobs = jobs;
       this.failure = null;
@@ -88,7 +119,7 @@ export class Live {
     const missed = this.#seq >= 0 && event.seq !== this.#seq + 1;
     this.#seq = event.seq;
     if (event.kind === "snapshot") {
-      this.snapshot = event.snapshot;
+      this.snapshot = { ...SECOND_STEP, ...event.snapshot };
       this.failure = null;
     } else this.#merge(event.job);
     if (missed) void this.resync();

@@ -16,7 +16,7 @@ afterEach(() => {
 });
 
 const lines = (count: number) =>
-  Array.from({ length: count }, (_, seq) => ({ seq, at: ago(count - seq), text: `line ${seq}` }));
+  Array.from({ length: count }, (_, seq) => ({ seq, at: ago(count - seq), stream: "agent", text: `line ${seq}` }));
 const live = { snapshot: paired({ state: "running", active: [JOB] }), jobs: [JOB, DONE] };
 const log = () => screen.findByRole("region", { name: "Log" });
 

@@ -1,4 +1,4 @@
-import type { LogBatch, LogLine } from "../../host/generated/contract";
+import type { LogBatch, LogLine } from "../../host/contract";
 import { plainText } from "./ansi";
 
 // About the memory of one open job: 32 M characters are 32–64 MB, more than an hour of a chatty agent.

@@ -7,7 +7,7 @@ const E = "\u001b";
 const at = "2026-03-01T12:00:00Z";
 const batch = (from: number, texts: string[], gap?: number) => ({
   firstSeq: from,
-  lines: texts.map((text, i) => ({ seq: from + i, at, text })),
+  lines: texts.map((text, i) => ({ seq: from + i, at, stream: "agent", text })),
   ...(gap === undefined ? {} : { gap }),
 });
 const many = (from: number, count: number) =>
