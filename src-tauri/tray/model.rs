@@ -108,7 +108,7 @@ fn glyph(state: AppState) -> Glyph {
     match state {
         AppState::Idle => Glyph::Idle,
         AppState::Running => Glyph::Busy,
-        AppState::Paused => Glyph::Paused,
+        AppState::Paused | AppState::Waiting => Glyph::Paused,
         AppState::Attention => Glyph::Attention,
         // Never shown as ready before a hub has said so.
         AppState::Unpaired | AppState::Offline | AppState::Starting => Glyph::Offline,
@@ -132,6 +132,7 @@ fn state_line(snapshot: &AppSnapshot, stage: Stage, words: &Words, now: i64) -> 
         AppState::Offline => words.fill("state.offline", "hub", hub.as_deref().unwrap_or("?")),
         AppState::Attention => words.fill("state.attention", "text", &snapshot.state_text),
         AppState::Starting => words.text("state.starting"),
+        AppState::Waiting => words.fill("state.waiting", "text", &snapshot.state_text),
     };
     let mut parts = vec![cut(&state)];
     if matches!(snapshot.state, AppState::Idle | AppState::Running) {

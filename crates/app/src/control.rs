@@ -51,9 +51,10 @@ pub use clock::{epoch_seconds, time_of_day};
 pub use logs::LogReader;
 pub use pair::TokenPlace;
 pub use view::{
-    AppEvent, AppSnapshot, AppState, CapabilityState, CapabilityView, ChangesView, Failure, JobDetail,
-    JobOutcome, JobView, KeyringState, LogBatch, LogLine, MachineView, RunnerView, ScoreStatus, ScoreView,
-    StepKind, TodayView, TraceStep, TraceView,
+    AppEvent, AppSnapshot, AppState, AskView, CapabilityState, CapabilityView, ChangesView, ConsentAnswer,
+    ConsentKind, ConsentView, CpuMeans, CpuShareView, Failure, JobDetail, JobOutcome, JobView, KeyringState,
+    LogBatch, LogLine, MachineView, RunnerView, ScoreStatus, ScoreView, SettingKind, SettingValue,
+    SettingView, StepKind, TodayView, TraceStep, TraceView, WaitingReason, WaitingView,
 };
 
 /// How soon a pairing made elsewhere, the end of a pause and a new capability show. Each round costs a small file and

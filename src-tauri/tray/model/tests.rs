@@ -1,4 +1,4 @@
-use everdict_app::control::{KeyringState, MachineView, RunnerView, TodayView};
+use everdict_app::control::{CpuMeans, CpuShareView, KeyringState, MachineView, RunnerView, TodayView};
 use everdict_exec::HostEnv;
 
 use super::*;
@@ -60,6 +60,17 @@ fn snapshot(state: AppState) -> AppSnapshot {
         today: TodayView::default(),
         keyring: KeyringState::Ok,
         tray_host: true,
+        waiting: None,
+        awake: false,
+        asks: Vec::new(),
+        hub_pause: None,
+        cpu_share: CpuShareView {
+            percent: 100,
+            in_use: false,
+            means: CpuMeans::Unlimited,
+            text: String::new(),
+        },
+        settings_fault: None,
     }
 }
 

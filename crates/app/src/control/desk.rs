@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::choices::Choices;
 use super::history::History;
 use super::view::{
-    AppEvent, AppSnapshot, AppState, CapabilityState, CapabilityView, Failure, JobDetail, JobOutcome,
+    AppEvent, AppSnapshot, AppState, CapabilityState, CapabilityView, CpuMeans, CpuShareView, Failure, JobDetail, JobOutcome,
     JobView, KeyringState, MachineView, RunnerView, TodayView,
 };
 use super::work::{Ending, WorkKey, is_cancel, judge_failure};
@@ -186,6 +186,17 @@ impl Desk {
             today,
             keyring: self.frame.keyring,
             tray_host: self.frame.tray_host,
+            waiting: None,
+            awake: false,
+            asks: Vec::new(),
+            hub_pause: None,
+            cpu_share: CpuShareView {
+                percent: 100,
+                in_use: false,
+                means: CpuMeans::Unlimited,
+                text: "all CPUs may be used".to_owned(),
+            },
+            settings_fault: None,
         }
     }
 

@@ -1,9 +1,15 @@
 //! The shapes that a window gets. TypeScript is generated from them (`ui/src/host/generated`); a test keeps the two the
 //! same. Times are RFC 3339 texts, spans are seconds, and absent values are `null`.
 
+mod held;
+
 use serde::{Deserialize, Serialize};
 
 use crate::problem::Problem;
+pub use held::{
+    AskView, ConsentAnswer, ConsentKind, ConsentView, CpuMeans, CpuShareView, SettingKind, SettingValue,
+    SettingView, WaitingReason, WaitingView,
+};
 
 /// Everything a window or a tray shows, at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -36,6 +42,18 @@ pub struct AppSnapshot {
     pub keyring: KeyringState,
     /// Whether something on this desktop shows tray icons.
     pub tray_host: bool,
+    /// Why no new job is taken, where this machine's own terms say so.
+    pub waiting: Option<WaitingView>,
+    /// Whether the system is kept from sleeping now, because a job runs.
+    pub awake: bool,
+    /// The jobs that wait for consent, oldest first.
+    pub asks: Vec<AskView>,
+    /// Why a hub gives this machine no jobs; `null` when none says so.
+    pub hub_pause: Option<String>,
+    /// How much of the CPUs jobs may take now.
+    pub cpu_share: CpuShareView,
+    /// What is wrong with the settings file; what was in force before stays so.
+    pub settings_fault: Option<Failure>,
 }
 
 /// The machine in a person's words.
@@ -64,8 +82,10 @@ pub enum AppState {
     Idle,
     /// At least one job runs.
     Running,
-    /// No new jobs are taken, as the person wishes.
+    /// No new jobs are taken, as the person or the hub wishes.
     Paused,
+    /// No new jobs are taken for now, by this machine's own terms (see [`AppSnapshot::waiting`]).
+    Waiting,
     /// No hub answers.
     Offline,
     /// Something needs the person.
@@ -456,6 +476,17 @@ mod tests {
             declared::<TraceStep>(config),
             declared::<StepKind>(config),
             declared::<Failure>(config),
+            declared::<WaitingView>(config),
+            declared::<WaitingReason>(config),
+            declared::<AskView>(config),
+            declared::<ConsentKind>(config),
+            declared::<ConsentView>(config),
+            declared::<ConsentAnswer>(config),
+            declared::<CpuShareView>(config),
+            declared::<CpuMeans>(config),
+            declared::<SettingView>(config),
+            declared::<SettingKind>(config),
+            declared::<SettingValue>(config),
         ]
         .concat();
         let path =

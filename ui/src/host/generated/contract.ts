@@ -54,7 +54,31 @@ keyring: KeyringState,
 /**
  * Whether something on this desktop shows tray icons.
  */
-trayHost: boolean, };
+trayHost: boolean, 
+/**
+ * Why no new job is taken, where this machine's own terms say so.
+ */
+waiting: WaitingView | null, 
+/**
+ * Whether the system is kept from sleeping now, because a job runs.
+ */
+awake: boolean, 
+/**
+ * The jobs that wait for consent, oldest first.
+ */
+asks: Array<AskView>, 
+/**
+ * Why a hub gives this machine no jobs; `null` when none says so.
+ */
+hubPause: string | null, 
+/**
+ * How much of the CPUs jobs may take now.
+ */
+cpuShare: CpuShareView, 
+/**
+ * What is wrong with the settings file; what was in force before stays so.
+ */
+settingsFault: Failure | null, };
 
 export type MachineView = { 
 /**
@@ -74,7 +98,7 @@ arch: string,
  */
 cpus: number, };
 
-export type AppState = "unpaired" | "idle" | "running" | "paused" | "offline" | "attention" | "starting";
+export type AppState = "unpaired" | "idle" | "running" | "paused" | "waiting" | "offline" | "attention" | "starting";
 
 export type RunnerView = { 
 /**
@@ -407,3 +431,149 @@ message: string,
  * The next step.
  */
 fix: string | null, };
+
+export type WaitingView = { 
+/**
+ * The strongest reason.
+ */
+reason: WaitingReason, 
+/**
+ * All of them in words, without a full stop, such as `on battery`.
+ */
+text: string, 
+/**
+ * Since when nothing is taken.
+ */
+since: string, };
+
+export type WaitingReason = "disk" | "battery" | "metered" | "hours" | "in-use";
+
+export type AskView = { 
+/**
+ * What an answer names.
+ */
+id: string, 
+/**
+ * The hub that sent it.
+ */
+hub: string, 
+/**
+ * The workspace it is for.
+ */
+workspace: string, 
+/**
+ * `id@version`.
+ */
+harness: string, 
+/**
+ * What kind of thing would run.
+ */
+kind: ConsentKind, 
+/**
+ * The case.
+ */
+caseId: string, 
+/**
+ * When the job is given back.
+ */
+expiresAt: string, };
+
+export type ConsentKind = "command" | "process" | "service" | "image";
+
+export type ConsentView = { 
+/**
+ * What a revocation names.
+ */
+id: string, 
+/**
+ * The hub.
+ */
+hub: string, 
+/**
+ * The workspace.
+ */
+workspace: string, 
+/**
+ * The kind of thing.
+ */
+kind: ConsentKind, 
+/**
+ * The answer.
+ */
+answer: ConsentAnswer, 
+/**
+ * When it was given.
+ */
+at: string, };
+
+export type ConsentAnswer = "once" | "always" | "never";
+
+export type CpuShareView = { 
+/**
+ * Percent of all CPUs that may be used.
+ */
+percent: number, 
+/**
+ * Whether that is the share for a machine in use.
+ */
+inUse: boolean, 
+/**
+ * How it is kept for programs.
+ */
+means: CpuMeans, 
+/**
+ * What that means exactly, in a sentence without its full stop.
+ */
+text: string, };
+
+export type CpuMeans = "unlimited" | "quota" | "affinity" | "none";
+
+export type SettingView = { 
+/**
+ * `table.key` of the settings file.
+ */
+key: string, 
+/**
+ * The table.
+ */
+group: string, 
+/**
+ * What its value is.
+ */
+kind: SettingKind, 
+/**
+ * The value in force.
+ */
+value: SettingValue, 
+/**
+ * The value when nothing is set.
+ */
+default: SettingValue, 
+/**
+ * Whether a change takes effect only when the app starts next.
+ */
+atStart: boolean, 
+/**
+ * The values that there are; of a list, the ones it may hold.
+ */
+choices?: Array<string>, 
+/**
+ * The least.
+ */
+min?: number, 
+/**
+ * The most.
+ */
+max?: number, 
+/**
+ * What a number counts.
+ */
+unit?: string, 
+/**
+ * What it means, from the documented defaults.
+ */
+help: string, };
+
+export type SettingKind = "number" | "switch" | "text" | "choice" | "list";
+
+export type SettingValue = number | boolean | string | Array<string>;
