@@ -1,26 +1,40 @@
-export type Tab = "log" | "trace" | "scores" | "changes" | "raw";
+export type Tab = "log" | "screen" | "trace" | "scores" | "changes" | "evidence";
 export type Route =
   | { page: "overview" }
   | { page: "jobs" }
   | { page: "job"; id: string }
+  | { page: "runs" }
+  | { page: "batch"; id: string }
+  | { page: "compare"; base: string; candidate: string }
   | { page: "pair" }
-  | { page: "settings" };
+  | { page: "settings" }
+  | { page: "diagnostics" };
+
+const PLAIN = ["overview", "jobs", "runs", "pair", "settings", "diagnostics"] as const;
+
+function decoded(parts: string[]): string[] {
+  try {
+    return parts.map(decodeURIComponent);
+  } catch {
+    return [];
+  }
+}
 
 /** Reads an address such as `#/jobs/<id>`; anything else is the overview. */
 export function routeOf(hash: string): Route {
-  const [page, id] = hash.replace(/^#\/?/, "").split("/");
-  if (page === "jobs" && id) {
-    try {
-      return { page: "job", id: decodeURIComponent(id) };
-    } catch {
-      return { page: "jobs" };
-    }
-  }
-  return page === "jobs" || page === "pair" || page === "settings" ? { page } : { page: "overview" };
+  const [page, id, more] = decoded(hash.replace(/^#\/?/, "").split("/"));
+  if (page === "jobs" && id) return { page: "job", id };
+  if (page === "runs" && id && more) return { page: "compare", base: id, candidate: more };
+  if (page === "runs" && id) return { page: "batch", id };
+  return { page: PLAIN.find((known) => known === page) ?? "overview" };
 }
 
 export function addressOf(route: Route): string {
-  return route.page === "job" ? `#/jobs/${encodeURIComponent(route.id)}` : `#/${route.page}`;
+  if (route.page === "job") return `#/jobs/${encodeURIComponent(route.id)}`;
+  if (route.page === "batch") return `#/runs/${encodeURIComponent(route.id)}`;
+  if (route.page === "compare")
+    return `#/runs/${encodeURIComponent(route.base)}/${encodeURIComponent(route.candidate)}`;
+  return `#/${route.page}`;
 }
 
 /** Where the window is; follows the address, so that back and forward work. */

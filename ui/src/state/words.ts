@@ -10,7 +10,15 @@ function pausedWord(until: string | null, t: Translate, f: Format): string {
 /** The word for the whole machine. */
 export function stateWord(snapshot: AppSnapshot, t: Translate, f: Format): string {
   if (snapshot.state === "running") return t("state.running", { count: snapshot.active.length });
-  if (snapshot.state === "paused") return pausedWord(snapshot.pausedUntil, t, f);
+  if (snapshot.state === "paused") {
+    // A pause by the person is named before one by the hub: it is the one that they can end.
+    return snapshot.pausedUntil === null && snapshot.hubPause !== null
+      ? t("state.pausedByHub", { reason: snapshot.hubPause })
+      : pausedWord(snapshot.pausedUntil, t, f);
+  }
+  if (snapshot.state === "waiting" && snapshot.waiting !== null) {
+    return t("state.waitingFor", { reason: t(`waiting.${snapshot.waiting.reason}`) });
+  }
   return t(`state.${snapshot.state}`);
 }
 

@@ -81,6 +81,7 @@ describe("a job's log", () => {
     expect(writeText).toHaveBeenCalledWith("red\nplain");
     const saved = vi.spyOn(host, "saveText").mockImplementation(() => {});
     await fireEvent.click(screen.getByRole("button", { name: "Save the log as a file" }));
+    await vi.waitFor(() => expect(saved).toHaveBeenCalled());
     expect(saved).toHaveBeenCalledWith("fix-parser.log", "red\nplain");
   });
 
@@ -98,16 +99,79 @@ describe("a job's log", () => {
   });
 });
 
+describe("the streams of a log", () => {
+  const mixed = [
+    { seq: 0, at: ago(3), stream: "runner", text: "scratch folder ready" },
+    { seq: 1, at: ago(2), stream: "agent", text: "I read the test" },
+    { seq: 2, at: ago(1), stream: "db", text: "ready to accept connections" },
+  ];
+
+  it("are named beside each line and switched off one by one", async () => {
+    show({ ...live, logs: { "j-1": mixed } }, "#/jobs/j-1");
+    const streams = within(await screen.findByRole("group", { name: "Streams" }));
+    expect(streams.getAllByRole("button").map((one) => one.textContent)).toEqual(["Runner", "Agent", "db"]);
+    await fireEvent.click(streams.getByRole("button", { name: "db" }));
+    await vi.waitFor(() => expect(screen.queryByText("ready to accept connections")).toBeNull());
+    expect(screen.getByText("I read the test")).toBeTruthy();
+    await fireEvent.input(screen.getByRole("searchbox"), { target: { value: "rea" } });
+    expect(await screen.findByText("1 of 2")).toBeTruthy();
+    await fireEvent.click(streams.getByRole("button", { name: "db" }));
+    expect(await screen.findByText("1 of 3")).toBeTruthy();
+  });
+
+  it("stay out of the way where there is only one", async () => {
+    show({ ...live, logs: { "j-1": lines(3) } }, "#/jobs/j-1");
+    await screen.findByText("3 lines", { exact: false });
+    expect(screen.queryByRole("group", { name: "Streams" })).toBeNull();
+  });
+});
+
+describe("the pictures of a job's browser", () => {
+  const frame = (seq: number) => ({
+    seq,
+    at: ago(60 - seq),
+    url: `https://acme.example/${seq}`,
+    mime: "image/png",
+    data: "AAAA",
+  });
+
+  it("follow the latest until someone goes back, and again when told to", async () => {
+    const { host } = show({ ...live, frames: { "j-1": [frame(1), frame(2)] } }, "#/jobs/j-1");
+    await fireEvent.click(await screen.findByRole("tab", { name: "Screen" }));
+    expect(await screen.findByText("https://acme.example/2")).toBeTruthy();
+    host.frame("j-1", frame(3));
+    expect(await screen.findByText("https://acme.example/3")).toBeTruthy();
+    await fireEvent.click(screen.getByRole("button", { name: "Previous picture" }));
+    expect(await screen.findByText("https://acme.example/2")).toBeTruthy();
+    host.frame("j-1", frame(4));
+    await vi.waitFor(() => expect(screen.getByRole("slider").getAttribute("max")).toBe("3"));
+    expect(screen.getByText("https://acme.example/2")).toBeTruthy();
+    await fireEvent.click(screen.getByRole("button", { name: "Live" }));
+    expect(await screen.findByText("https://acme.example/4")).toBeTruthy();
+  });
+
+  it("say so when one can't be shown", async () => {
+    vi.stubGlobal("createImageBitmap", async () => {
+      throw new Error("no picture");
+    });
+    show({ ...live, frames: { "j-1": [frame(1)] } }, "#/jobs/j-1");
+    await fireEvent.click(await screen.findByRole("tab", { name: "Screen" }));
+    expect(await screen.findByText("This picture can't be shown")).toBeTruthy();
+  });
+});
+
 describe("a job", () => {
   it("moves between its parts by arrow keys", async () => {
     show(live, "#/jobs/j-1");
     const tabs = await screen.findAllByRole("tab");
-    expect(tabs.map((tab) => tab.tabIndex)).toEqual([0, -1, -1, -1, -1]);
+    expect(tabs.map((tab) => tab.tabIndex)).toEqual([0, -1, -1, -1, -1, -1]);
     tabs[0]?.focus();
     await fireEvent.keyDown(tabs[0] as Element, { key: "ArrowRight" });
     expect(document.activeElement).toBe(tabs[1]);
     expect(tabs[1]?.getAttribute("aria-selected")).toBe("true");
-    expect(await screen.findByText("No trace")).toBeTruthy();
+    expect(await screen.findByText("No pictures")).toBeTruthy();
+    await fireEvent.keyDown(tabs[1] as Element, { key: "End" });
+    expect(document.activeElement).toBe(tabs[5]);
   });
 
   it("sums its trace up", async () => {
@@ -136,7 +200,7 @@ describe("a job", () => {
   });
 
   it("gives the raw result", async () => {
-    await openSample("j-16", "Raw");
+    await openSample("j-16", "Evidence");
     expect(await screen.findByText('"caseId": "rename-public-api"', { exact: false })).toBeTruthy();
   });
 
@@ -162,9 +226,12 @@ describe("a job", () => {
     expect((await screen.findByRole("alert")).textContent).toContain("No job gone.");
   });
 
-  it.each(["Log", "Trace", "Scores", "Changes", "Raw"])("has nothing that axe objects to in %s", async (tab) => {
-    const { container } = await openSample("j-14", tab);
-    await vi.waitFor(() => expect(container.querySelector("[role=tabpanel]")?.textContent?.trim()).not.toBe(""));
-    await expectAccessible(container);
-  });
+  it.each(["Log", "Trace", "Scores", "Changes", "Screen", "Evidence"])(
+    "has nothing that axe objects to in %s",
+    async (tab) => {
+      const { container } = await openSample("j-14", tab);
+      await vi.waitFor(() => expect(container.querySelector("[role=tabpanel]")?.textContent?.trim()).not.toBe(""));
+      await expectAccessible(container);
+    },
+  );
 });

@@ -195,6 +195,96 @@ describe("the overview", () => {
     expect(host.watchers).toBe(0);
   });
 
+  it("says why no job is taken, and since when", async () => {
+    const waiting = { reason: "battery" as const, text: "on battery", since: ago(190) };
+    const { host } = show({ snapshot: paired({ state: "waiting", waiting }) });
+    await card("Now");
+    expect(screen.getAllByText("Waiting: on battery").length).toBeGreaterThan(1);
+    expect(screen.getByText(/No new jobs since/)).toBeTruthy();
+    host.change({ state: "paused", waiting: null, hubPause: "maintenance until 18:00" });
+    expect((await screen.findAllByText("Paused by the hub: maintenance until 18:00")).length).toBeGreaterThan(0);
+    expect(screen.getByText(/^Maintenance until 18:00\. Jobs that run now go on/)).toBeTruthy();
+  });
+
+  it("says what the machine may use, and that it is kept awake", async () => {
+    const cpuShare = { percent: 50, inUse: true, means: "quota" as const, text: "half while in use" };
+    show({ snapshot: paired({ awake: true, autostart: "on", cpuShare }) });
+    const use = await card("What this machine may use");
+    expect(use.textContent).toMatch(/CPU\s*Up to 50 %\s*while you use it/);
+    expect(use.textContent).toContain("Kept awake while a job runs");
+    expect(use.textContent).toMatch(/Start at login\s*On/);
+  });
+
+  it("asks before the first job of a workspace, and takes the answer", async () => {
+    const ask = {
+      id: "a-1",
+      hub: "https://team.example",
+      workspace: "acme",
+      harness: "claude-code@2.1",
+      kind: "process" as const,
+      caseId: "fix-login",
+      expiresAt: new Date(NOW + 25_000).toISOString(),
+    };
+    const { host, container } = show({ snapshot: paired({ state: "attention", asks: [ask, { ...ask, id: "a-2" }] }) });
+    const first = (
+      await screen.findAllByRole("article", { name: "Approve the first job from “acme”?" })
+    )[0] as HTMLElement;
+    for (const part of ["team.example", "claude-code@2.1", "fix-login", "Agent", "in 25 s"]) {
+      expect(first.textContent).toContain(part);
+    }
+    expect(screen.getByRole("link", { name: /Overview.*Needs you: 2/s })).toBeTruthy();
+    await expectAccessible(container);
+    await fireEvent.click(within(first).getByRole("button", { name: "Always allow" }));
+    expect(host.calls).toEqual([["answerAsk", "a-1", "always"]]);
+    await vi.waitFor(() => expect(screen.getAllByText(/Approve the first job/)).toHaveLength(1));
+    await fireEvent.click(screen.getByRole("button", { name: "Never allow" }));
+    expect(host.calls.at(-1)).toEqual(["answerAsk", "a-2", "never"]);
+  });
+
+  it("tells of an update, of denied notifications and of a mistake in the settings", async () => {
+    const { container } = show({
+      snapshot: paired({
+        update: { state: "rolled-back", version: "0.2.0", text: "0.1.0 runs again" },
+        notices: "denied",
+        settingsFault: { code: "input", message: "line 3 is no table", fix: "correct that line" },
+      }),
+    });
+    expect(await screen.findByText("Version 0.2.0 didn't start and was taken back")).toBeTruthy();
+    expect(screen.getByText("Notifications are off for this app")).toBeTruthy();
+    expect(screen.getByText("Line 3 is no table.")).toBeTruthy();
+    expect(screen.getByRole("link", { name: /Diagnostics.*Something to look at/s })).toBeTruthy();
+    await expectAccessible(container);
+  });
+
+  it("confirms an opened pairing link before anything is stored", async () => {
+    const deepLink = { hub: "https://team.example", label: "laptop", text: "", problem: null };
+    const { host, container } = show({ snapshot: paired({ deepLink }) });
+    expect(await screen.findByText("Pair with team.example?")).toBeTruthy();
+    expect(host.calls).toEqual([]);
+    await expectAccessible(container);
+    await fireEvent.input(screen.getByLabelText("Name of this runner"), { target: { value: "my laptop" } });
+    await fireEvent.click(screen.getByRole("button", { name: "Pair" }));
+    expect(host.calls).toEqual([["acceptLink", "my laptop"]]);
+    expect(await screen.findByRole("region", { name: "This machine is paired" })).toBeTruthy();
+  });
+
+  it("shows why a link can't be used, with nothing left but to dismiss it", async () => {
+    const problem = { code: "input", message: "the token is damaged", fix: "ask for a new link" };
+    const { host } = show({ snapshot: paired({ deepLink: { hub: "", label: "", text: "", problem } }) });
+    expect((await screen.findByText("The token is damaged.")).closest("[role=alert]")).toBeTruthy();
+    expect(screen.queryByRole("button", { name: "Pair" })).toBeNull();
+    await fireEvent.click(screen.getByRole("button", { name: "Dismiss" }));
+    expect(host.calls).toEqual([["dismissLink"]]);
+    expect(await screen.findByRole("region", { name: "Now" })).toBeTruthy();
+  });
+
+  it("pauses after the job that runs", async () => {
+    const { host } = show({ snapshot: paired({ runners: [RUNNER, { ...RUNNER, id: "r-2", label: "other" }] }) });
+    await fireEvent.click(await screen.findByRole("button", { name: "Pause" }));
+    await fireEvent.click(await screen.findByRole("menuitem", { name: "Finish the current job first" }));
+    expect(host.calls).toEqual([["finishThenPause"]]);
+  });
+
   it("has nothing that axe objects to", async () => {
     const { container } = show({
       snapshot: paired({ state: "running", active: [JOB], keyring: "denied" }),
