@@ -56,6 +56,11 @@ pub use view::{
     LogBatch, LogLine, MachineView, RunnerView, ScoreStatus, ScoreView, SettingKind, SettingValue,
     SettingView, StepKind, TodayView, TraceStep, TraceView, WaitingReason, WaitingView,
 };
+pub use view::{
+    BatchDetail, BatchView, CompareView, FileKind, FileProblem, FrameView, PreviewCase, PreviewView,
+    RunState, RunView, RunsView, SubmittedView,
+};
+pub use view::{CheckGroup, CheckMark, CheckView, CleanView, DiskCategory, DiskView, KeptView};
 
 /// How soon a pairing made elsewhere, the end of a pause and a new capability show. Each round costs a small file and
 /// some look-ups.

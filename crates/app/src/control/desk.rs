@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use super::choices::Choices;
 use super::history::History;
 use super::view::{
-    AppEvent, AppSnapshot, AppState, CapabilityState, CapabilityView, CpuMeans, CpuShareView, Failure, JobDetail, JobOutcome,
-    JobView, KeyringState, MachineView, RunnerView, TodayView,
+    AppEvent, AppSnapshot, AppState, CapabilityState, CapabilityView, CpuMeans, CpuShareView, Failure,
+    JobDetail, JobOutcome, JobView, KeyringState, MachineView, RunnerView, TodayView,
 };
 use super::work::{Ending, WorkKey, is_cancel, judge_failure};
 use crate::registrations::Registration;

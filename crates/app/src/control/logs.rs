@@ -21,6 +21,9 @@ const MAX_LOGS: usize = 20;
 /// What one batch may carry: a view shows a few hundred lines, and one message must not block a window.
 const MAX_BATCH: usize = 2000;
 
+/// What begins the runner's own remarks in a case's log; everything else is the agent's.
+const REMARK: &str = "[everdict] ";
+
 /// Between two batches to one reader: faster isn't seen, and each costs the window a layout.
 const BATCH_EVERY: Duration = Duration::from_millis(100);
 
@@ -47,6 +50,7 @@ impl Log {
         self.lines.push_back(LogLine {
             seq: self.next,
             at: Timestamp::now().to_string(),
+            stream: stream(text).to_owned(),
             text: text.to_owned(),
         });
         self.next += 1;
@@ -72,6 +76,15 @@ impl Log {
             first_seq,
             lines,
         }
+    }
+}
+
+/// Who wrote a line.
+fn stream(text: &str) -> &'static str {
+    if text.starts_with(REMARK) {
+        "runner"
+    } else {
+        "agent"
     }
 }
 
@@ -219,6 +232,17 @@ mod tests {
         let last = last.unwrap();
         assert_eq!((last.text.as_str(), last.seq), ("last", 5007));
         assert_eq!(seen + gaps, 5008, "each line is seen or counted");
+    }
+
+    #[tokio::test]
+    async fn a_remark_of_the_runner_is_told_from_the_agent_s_lines() {
+        let book = LogBook::default();
+        book.begin("j");
+        book.line("j", "[everdict] the browser is not recorded");
+        book.line("j", "hello [everdict] there");
+        let batch = book.follow("j").unwrap().next().await.unwrap();
+        let streams: Vec<&str> = batch.lines.iter().map(|line| line.stream.as_str()).collect();
+        assert_eq!(streams, ["runner", "agent"]);
     }
 
     #[test]

@@ -2,6 +2,8 @@
 //! same. Times are RFC 3339 texts, spans are seconds, and absent values are `null`.
 
 mod held;
+mod runs;
+mod upkeep;
 
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +12,11 @@ pub use held::{
     AskView, ConsentAnswer, ConsentKind, ConsentView, CpuMeans, CpuShareView, SettingKind, SettingValue,
     SettingView, WaitingReason, WaitingView,
 };
+pub use runs::{
+    BatchDetail, BatchView, CompareView, FileKind, FileProblem, FrameView, PreviewCase, PreviewView,
+    RunState, RunView, RunsView, SubmittedView,
+};
+pub use upkeep::{CheckGroup, CheckMark, CheckView, CleanView, DiskCategory, DiskView, KeptView};
 
 /// Everything a window or a tray shows, at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -280,6 +287,8 @@ pub struct LogLine {
     pub seq: u64,
     /// When it was seen here.
     pub at: String,
+    /// Who wrote it: `agent`, `runner`, or the name of a container.
+    pub stream: String,
     /// The line without its end.
     pub text: String,
 }
@@ -450,6 +459,31 @@ mod tests {
         format!("\nexport {}\n", T::decl(config))
     }
 
+    fn upkeep_and_runs(config: &ts_rs::Config) -> String {
+        [
+            declared::<CheckView>(config),
+            declared::<CheckGroup>(config),
+            declared::<CheckMark>(config),
+            declared::<DiskView>(config),
+            declared::<DiskCategory>(config),
+            declared::<CleanView>(config),
+            declared::<KeptView>(config),
+            declared::<RunsView>(config),
+            declared::<RunView>(config),
+            declared::<RunState>(config),
+            declared::<PreviewView>(config),
+            declared::<FileKind>(config),
+            declared::<PreviewCase>(config),
+            declared::<FileProblem>(config),
+            declared::<SubmittedView>(config),
+            declared::<BatchView>(config),
+            declared::<BatchDetail>(config),
+            declared::<CompareView>(config),
+            declared::<FrameView>(config),
+        ]
+        .concat()
+    }
+
     #[test]
     fn the_window_s_types_are_those_of_the_engine() {
         let config = &ts_rs::Config::new().with_large_int("number");
@@ -487,6 +521,7 @@ mod tests {
             declared::<SettingView>(config),
             declared::<SettingKind>(config),
             declared::<SettingValue>(config),
+            upkeep_and_runs(config),
         ]
         .concat();
         let path =

@@ -280,6 +280,10 @@ seq: number,
  */
 at: string, 
 /**
+ * Who wrote it: `agent`, `runner`, or the name of a container.
+ */
+stream: string, 
+/**
  * The line without its end.
  */
 text: string, };
@@ -577,3 +581,305 @@ help: string, };
 export type SettingKind = "number" | "switch" | "text" | "choice" | "list";
 
 export type SettingValue = number | boolean | string | Array<string>;
+
+export type CheckView = { 
+/**
+ * Stable name, such as `git` or `hub:127.0.0.1:8787`.
+ */
+id: string, 
+/**
+ * What it belongs to.
+ */
+group: CheckGroup, 
+/**
+ * How it came out.
+ */
+state: CheckMark, 
+/**
+ * What was looked at.
+ */
+title: string, 
+/**
+ * What was found.
+ */
+detail: string, 
+/**
+ * What to do; `null` when there is nothing.
+ */
+fix: string | null, };
+
+export type CheckGroup = "machine" | "docker" | "secrets" | "hub" | "runner";
+
+export type CheckMark = "ok" | "warn" | "fail" | "off";
+
+export type DiskView = { 
+/**
+ * Free bytes where cases work; `null` when it can't be measured.
+ */
+free: number | null, 
+/**
+ * Bytes below which no case with containers is taken; `null` for no such limit.
+ */
+floor: number | null, 
+/**
+ * What there is, by kind.
+ */
+categories: Array<DiskCategory>, };
+
+export type DiskCategory = { 
+/**
+ * Stable name; what a clean-up is asked for by.
+ */
+id: string, 
+/**
+ * Its name for people.
+ */
+title: string, 
+/**
+ * Bytes of all of it.
+ */
+bytes: number, 
+/**
+ * How many pieces.
+ */
+items: number, 
+/**
+ * The pieces that a clean-up would remove.
+ */
+wouldGo: Array<string>, };
+
+export type CleanView = { 
+/**
+ * What went.
+ */
+removed: Array<string>, 
+/**
+ * What stays, and why.
+ */
+kept: Array<KeptView>, 
+/**
+ * Bytes that went with it.
+ */
+freed: number, };
+
+export type KeptView = { 
+/**
+ * Which.
+ */
+name: string, 
+/**
+ * Why it stays.
+ */
+why: string, };
+
+export type RunsView = { 
+/**
+ * Newest first.
+ */
+runs: Array<RunView>, 
+/**
+ * What gives the next page; `null` on the last one.
+ */
+nextCursor: string | null, };
+
+export type RunView = { 
+/**
+ * Its id, which is that of its job too.
+ */
+id: string, 
+/**
+ * The batch it was submitted in.
+ */
+batch: string | null, 
+/**
+ * The case.
+ */
+caseId: string, 
+/**
+ * `id@version`.
+ */
+harness: string, 
+/**
+ * Where it was to run, in the submitter's words.
+ */
+runtime: string, 
+/**
+ * How far it has come.
+ */
+status: RunState, 
+/**
+ * What it came to; `null` until it has ended.
+ */
+outcome: JobOutcome | null, 
+/**
+ * The mean of the scores that have a value; `null` where none has.
+ */
+score: number | null, 
+/**
+ * When it was submitted.
+ */
+submittedAt: string, 
+/**
+ * When a runner first took it.
+ */
+startedAt: string | null, 
+/**
+ * When it ended.
+ */
+endedAt: string | null, 
+/**
+ * The runner that has it or had it last, by its label where that is known here.
+ */
+runner: string | null, };
+
+export type RunState = "queued" | "running" | "ended";
+
+export type PreviewView = { 
+/**
+ * What it is.
+ */
+kind: FileKind, 
+/**
+ * The cases that could be read, the first thousand of them.
+ */
+cases: Array<PreviewCase>, 
+/**
+ * What keeps it from being submitted.
+ */
+problems: Array<FileProblem>, };
+
+export type FileKind = "case" | "dataset" | "harness";
+
+export type PreviewCase = { 
+/**
+ * Its id.
+ */
+id: string, 
+/**
+ * The kind of its environment.
+ */
+env: string, 
+/**
+ * The ids of its graders.
+ */
+graders: Array<string>, 
+/**
+ * `id@version` where it names a harness itself.
+ */
+harness: string | null, };
+
+export type FileProblem = { 
+/**
+ * `file:line`, or `file[index]` in an array.
+ */
+place: string, 
+/**
+ * What is wrong there, with the path of the field.
+ */
+message: string, };
+
+export type SubmittedView = { 
+/**
+ * The batch.
+ */
+batch: string, 
+/**
+ * Its runs, in the order of the file.
+ */
+runs: Array<string>, };
+
+export type BatchView = { 
+/**
+ * Its id.
+ */
+id: string, 
+/**
+ * What people call it.
+ */
+label: string, 
+/**
+ * When the first of it was submitted.
+ */
+submittedAt: string, 
+/**
+ * How many runs.
+ */
+total: number, 
+/**
+ * How many of them have ended.
+ */
+done: number, 
+/**
+ * Passed.
+ */
+passed: number, 
+/**
+ * Failed.
+ */
+failed: number, 
+/**
+ * Timed out.
+ */
+timedOut: number, 
+/**
+ * Infra, not counted; cancelled ones too.
+ */
+infra: number, 
+/**
+ * Unmeasured.
+ */
+unmeasured: number, };
+
+export type BatchDetail = { 
+/**
+ * The batch.
+ */
+batch: BatchView, 
+/**
+ * Its runs, in the order in which they were submitted.
+ */
+rows: Array<RunView>, };
+
+export type CompareView = { 
+/**
+ * Passed now and didn't before.
+ */
+fixed: Array<string>, 
+/**
+ * Passed before and doesn't now.
+ */
+broken: Array<string>, 
+/**
+ * Came to something else, and passed neither time.
+ */
+changed: Array<string>, 
+/**
+ * How many came to the same.
+ */
+same: number, 
+/**
+ * In one of the two only, or not over yet in one.
+ */
+missing: Array<string>, };
+
+export type FrameView = { 
+/**
+ * Grows with every frame of the job; those that nobody could see in time are left out.
+ */
+seq: number, 
+/**
+ * When it was seen here.
+ */
+at: string, 
+/**
+ * The address of the page, where it is known.
+ */
+url: string | null, 
+/**
+ * Such as `image/png`.
+ */
+mime: string, 
+/**
+ * The picture, base64.
+ */
+data: string, };
