@@ -6,24 +6,6 @@ import type * as made from "./generated/contract";
 
 export type * from "./generated/contract";
 
-export type AppState = made.AppState | "waiting";
-
-export interface WaitingView {
-  reason: "battery" | "metered" | "hours" | "disk" | "in-use";
-  text: string;
-  since: string;
-}
-
-export interface AskView {
-  id: string;
-  hub: string;
-  workspace: string;
-  harness: string;
-  kind: "command" | "process" | "service" | "image";
-  caseId: string;
-  expiresAt: string;
-}
-
 export interface UpdateView {
   state: "waiting" | "ready" | "failed" | "rolled-back";
   version: string;
@@ -37,24 +19,7 @@ export interface InvitationView {
   problem: made.Failure | null;
 }
 
-export interface CpuShareView {
-  percent: number;
-  inUse: boolean;
-  means: "unlimited" | "quota" | "affinity" | "none";
-  text: string;
-}
-
-export type RunnerView = Omit<made.RunnerView, "state"> & { state: AppState };
-
-export interface AppSnapshot extends Omit<made.AppSnapshot, "state" | "runners"> {
-  state: AppState;
-  runners: RunnerView[];
-  waiting: WaitingView | null;
-  awake: boolean;
-  asks: AskView[];
-  hubPause: string | null;
-  cpuShare: CpuShareView;
-  settingsFault: made.Failure | null;
+export interface AppSnapshot extends made.AppSnapshot {
   autostart: "on" | "off" | "unavailable";
   notices: "ok" | "denied" | "unavailable";
   update: UpdateView | null;
@@ -67,31 +32,6 @@ export type AppEvent =
 
 export type LogLine = made.LogLine & { stream: string };
 export type LogBatch = Omit<made.LogBatch, "lines"> & { lines: LogLine[] };
-
-export interface SettingView {
-  key: string;
-  group: string;
-  kind: "number" | "switch" | "text" | "choice" | "list";
-  value: SettingValue;
-  default: SettingValue;
-  atStart: boolean;
-  choices?: string[];
-  min?: number;
-  max?: number;
-  unit?: string;
-  help: string;
-}
-export type SettingValue = number | boolean | string | Array<string>;
-
-export interface ConsentView {
-  id: string;
-  hub: string;
-  workspace: string;
-  kind: AskView["kind"];
-  answer: "always" | "never";
-  at: string;
-}
-export type ConsentAnswer = "once" | "always" | "never";
 
 export type CheckGroup = "machine" | "docker" | "secrets" | "hub" | "runner";
 export interface CheckView {
@@ -190,12 +130,6 @@ export interface FrameView {
 
 /** What an engine that doesn't send these yet would say. */
 export const SECOND_STEP = {
-  waiting: null,
-  awake: false,
-  asks: [],
-  hubPause: null,
-  cpuShare: { percent: 100, inUse: false, means: "unlimited", text: "all CPUs may be used" },
-  settingsFault: null,
   autostart: "unavailable",
   notices: "ok",
   update: null,

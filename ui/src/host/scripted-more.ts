@@ -30,35 +30,41 @@ const setting = (
 });
 
 export const SAMPLE_SETTINGS: SettingView[] = [
-  setting("runner.max_concurrent", "number", 2, "Cases that one runner works on at the same time (1 to 64).", {
+  setting("power.on_battery", "choice", "finish", "What happens on battery.", {
+    choices: ["finish", "hand-back", "ignore"],
+  }),
+  setting("power.keep_awake", "switch", true, "Keep the system from sleeping while a case runs on mains power."),
+  setting("network.on_metered", "choice", "wait", "What happens on a metered network.", {
+    choices: ["wait", "ignore"],
+  }),
+  setting("hours.days", "list", ["mon", "tue", "wed", "thu", "fri"], "Days on which new cases are taken.", {
+    default: ["mon", "tue", "wed", "thu", "fri", "sat", "sun"],
+    choices: ["mon", "tue", "wed", "thu", "fri", "sat", "sun"],
+  }),
+  setting("hours.from", "text", "09:00", "From when on those days.", { default: "00:00" }),
+  setting("hours.to", "text", "18:30", "Until when.", { default: "00:00" }),
+  setting("limits.while_in_use", "choice", "take", "What happens while somebody uses this machine.", {
+    choices: ["take", "wait"],
+  }),
+  setting("limits.cpu_in_use", "number", 50, "Percent of all CPUs.", { default: 100, min: 1, max: 100, unit: "%" }),
+  setting("limits.disk_floor_gb", "number", 1, "Below this no case is taken.", { min: 0, max: 100_000, unit: "GB" }),
+  setting("consent.ask", "choice", "ask", "Whether the first case waits for your word.", {
+    choices: ["ask", "always"],
+  }),
+  setting("runner.max_concurrent", "number", 2, "Cases at the same time.", {
     default: 1,
     min: 1,
     max: 64,
     atStart: true,
   }),
-  setting("power.on_battery", "choice", "finish", "What a job does when the machine goes to its battery.", {
-    choices: ["finish", "pause", "hand-back"],
-  }),
-  setting("network.pause_on_metered", "switch", true, "Take no new job on a network that is paid by volume."),
-  setting("hours.days", "list", ["mon", "tue", "wed", "thu", "fri"], "The days on which jobs are taken.", {
-    choices: ["mon", "tue", "wed", "thu", "fri", "sat", "sun"],
-  }),
-  setting("hours.from", "text", "09:00", "Jobs are taken from this time of day on."),
-  setting("hours.until", "text", "18:30", "Jobs are taken until this time of day.", { default: "18:00" }),
-  setting("topology.disk_floor_gb", "number", 5, "Below this much free disk no case that needs a container is taken.", {
-    min: 0,
-    max: 100_000,
-    unit: "GB",
-  }),
-  setting("topology.image_budget_gb", "number", 20, "The most that images pulled by this runner may take.", {
+  setting("topology.image_budget_gb", "number", 20, "The most that images may take.", {
     min: 0,
     max: 100_000,
     unit: "GB",
   }),
   setting("topology.allow_host_volumes", "list", [], "Folders of this machine that services may mount."),
-  setting("hub.data_dir", "text", "", "Folder of the hub's database. Empty: inside the data folder.", {
-    atStart: true,
-  }),
+  setting("hub.data_dir", "text", "", "Folder of the hub's database.", { atStart: true }),
+  setting("later.unknown_key", "text", "x", "A setting that this page has no words for."),
 ];
 
 export const SAMPLE_CONSENTS: ConsentView[] = [

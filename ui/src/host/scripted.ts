@@ -71,6 +71,12 @@ export const EMPTY_SNAPSHOT: AppSnapshot = {
   today: { passed: 0, failed: 0, timedOut: 0, infra: 0, unmeasured: 0, seconds: 0 },
   keyring: "ok",
   trayHost: true,
+  waiting: null,
+  awake: false,
+  asks: [],
+  hubPause: null,
+  cpuShare: { percent: 100, inUse: false, means: "unlimited", text: "all CPUs may be used" },
+  settingsFault: null,
   ...SECOND_STEP,
   autostart: "off",
 };

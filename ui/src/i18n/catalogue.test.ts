@@ -168,6 +168,16 @@ describe("formatter", () => {
     expect(form("ko").duration(130)).toBe("2분 10초");
   });
 
+  it("gives sizes three digits and a unit", () => {
+    expect([0, 999, 4096, 412_000_000, 182_400_000_000].map(form("en").bytes)).toEqual([
+      "0 B",
+      "999 B",
+      "4.1 kB",
+      "412 MB",
+      "182 GB",
+    ]);
+  });
+
   it("shows cents of cents, and a time that is none as it came", () => {
     expect(form("en").money(0.0773)).toBe("$0.0773");
     expect(form("en").money(12)).toBe("$12.00");

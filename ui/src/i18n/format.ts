@@ -8,6 +8,8 @@ export interface Format {
   duration(seconds: number): string;
   /** How long ago, in the largest whole unit. */
   age(seconds: number): string;
+  /** Bytes in the unit that leaves one to three digits before the point. */
+  bytes(value: number): string;
   clock(at: string): string;
   /** The time of day to the second. */
   second(at: string): string;
@@ -17,9 +19,16 @@ export interface Format {
 const MINUTE = 60;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
+const SIZES: [number, MessageKey][] = [
+  [1e9, "size.gb"],
+  [1e6, "size.mb"],
+  [1e3, "size.kb"],
+  [1, "size.b"],
+];
 
 export function formatter(locale: Locale, t: Translate): Format {
   const plain = new Intl.NumberFormat(locale, { maximumFractionDigits: 3 });
+  const short = new Intl.NumberFormat(locale, { maximumSignificantDigits: 3 });
   const clock = new Intl.DateTimeFormat(locale, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
   const second = new Intl.DateTimeFormat(locale, { timeStyle: "medium", hourCycle: "h23" });
   const moment = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "medium", hourCycle: "h23" });
@@ -49,6 +58,10 @@ export function formatter(locale: Locale, t: Translate): Format {
               ? ["age.hours", Math.floor(whole / HOUR)]
               : ["age.days", Math.floor(whole / DAY)];
       return t(key, { count });
+    },
+    bytes(value) {
+      const [unit, key] = SIZES.find(([least]) => value >= least) ?? [1, "size.b"];
+      return t(key, { n: short.format(value / unit) });
     },
     clock: (at) => date(at, clock),
     second: (at) => date(at, second),

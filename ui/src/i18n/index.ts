@@ -25,6 +25,11 @@ export function translator(locale: Locale, catalogue: Catalogue = catalogues[loc
     catalogue[key].replace(/\{(\w+)\}/g, (place, name: string) => String(values[name] ?? place));
 }
 
+/** Whether there are words for a name that the engine gave; what has none is shown by its own name. */
+export function isMessage(key: string): key is MessageKey {
+  return Object.hasOwn(en, key);
+}
+
 const CONTEXT = Symbol("language");
 
 interface Speech {
