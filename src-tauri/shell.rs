@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use everdict_app::control::{AppEvent, AppSnapshot, Control, ControlOptions, Leave};
-use everdict_app::{ContainerOptions, EnvSecrets, Paths, Problem, Settings};
+use everdict_app::{Autostart, ContainerOptions, EnvSecrets, Paths, Problem, Settings};
 use everdict_exec::HostEnv;
 use tauri::{App, AppHandle, Manager as _, RunEvent, WindowEvent};
 use tokio::runtime::{Handle, Runtime};
@@ -151,6 +151,7 @@ fn refuse(problem: &Problem) -> ExitCode {
 fn start_control(handle: &Handle, env: HostEnv, host: TrayHost) -> Result<Control, Problem> {
     let paths = Paths::from_env(&env)?;
     let settings = Settings::load(&paths.settings_file())?;
+    let autostart = Autostart::of_this_program(&env);
     let _inside = handle.enter();
     Control::start(ControlOptions {
         containers: ContainerOptions::new(&paths, &settings, everdict_app::host_name()),
@@ -160,6 +161,7 @@ fn start_control(handle: &Handle, env: HostEnv, host: TrayHost) -> Result<Contro
         settings,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         tray_host: host == TrayHost::Present,
+        autostart,
     })
 }
 

@@ -18,6 +18,7 @@ mod detail;
 mod history;
 mod hold;
 mod invitation;
+mod link;
 mod logs;
 mod machine;
 mod pair;
@@ -35,6 +36,7 @@ use jiff::Timestamp;
 use secrecy::SecretString;
 use tokio::sync::broadcast;
 
+use crate::autostart::Autostart;
 use crate::containers::{ContainerOptions, Containers};
 use crate::hub_client::HubClient;
 use crate::paths::Paths;
@@ -51,10 +53,11 @@ pub use clock::{epoch_seconds, time_of_day};
 pub use logs::LogReader;
 pub use pair::TokenPlace;
 pub use view::{
-    AppEvent, AppSnapshot, AppState, AskView, CapabilityState, CapabilityView, ChangesView, ConsentAnswer,
-    ConsentKind, ConsentView, CpuMeans, CpuShareView, Failure, JobDetail, JobOutcome, JobView, KeyringState,
-    LogBatch, LogLine, MachineView, RunnerView, ScoreStatus, ScoreView, SettingKind, SettingValue,
-    SettingView, StepKind, TodayView, TraceStep, TraceView, WaitingReason, WaitingView,
+    AppEvent, AppSnapshot, AppState, AskView, AutostartState, CapabilityState, CapabilityView, ChangesView,
+    ConsentAnswer, ConsentKind, ConsentView, CpuMeans, CpuShareView, Failure, InvitationView, JobDetail,
+    JobOutcome, JobView, KeyringState, LogBatch, LogLine, MachineView, NoticesState, RunnerView, ScoreStatus,
+    ScoreView, SettingKind, SettingValue, SettingView, StepKind, TodayView, TraceStep, TraceView,
+    UpdateState, UpdateView, WaitingReason, WaitingView,
 };
 pub use view::{
     BatchDetail, BatchView, CompareView, FileKind, FileProblem, FrameView, PreviewCase, PreviewView,
@@ -89,6 +92,8 @@ pub struct ControlOptions {
     pub version: String,
     /// Whether something on this desktop shows tray icons.
     pub tray_host: bool,
+    /// The switch for start at login; `None` for a face of the app that has none.
+    pub autostart: Option<Autostart>,
 }
 
 /// How to end.
@@ -134,6 +139,7 @@ impl Control {
         ));
         room.seat_known();
         room.look_at_capabilities();
+        room.refresh_autostart();
         room.tasks.spawn(keep(Arc::clone(&room)));
         Ok(Self { room })
     }
@@ -186,6 +192,48 @@ impl Control {
         self.room.pair_with_api_key(hub, key, label, place).await
     }
 
+    /// Shows a pairing link that was opened from outside, or why it can't be used, in place of one that waits.
+    /// Nothing is asked of a hub, and nothing is kept.
+    pub fn open_link(&self, text: &str) {
+        let link = link::read(text);
+        self.room.change(|desk| desk.shell.link = Some(link));
+    }
+
+    /// Pairs by the link that waits, under the name that the person gave.
+    ///
+    /// # Errors
+    /// Input when no usable link waits; else as [`Control::pair_with_token`]. The link waits on then.
+    pub async fn accept_link(&self, label: &str, place: TokenPlace) -> Result<()> {
+        self.room.accept_link(label, place).await
+    }
+
+    /// Forgets the link that waits; without one that is fine.
+    pub fn dismiss_link(&self) {
+        self.room.change(|desk| desk.shell.link = None);
+    }
+
+    /// Makes the desktop start the app at login, or no longer.
+    ///
+    /// # Errors
+    /// About this machine when it has no such switch or it can't be turned.
+    pub fn set_autostart(&self, on: bool) -> Result<()> {
+        let Some(autostart) = &self.room.options.autostart else {
+            return Err(
+                Problem::machine("this system has no start at login that the app could switch")
+                    .fix("use the settings of your desktop")
+                    .coded("autostart_unavailable"),
+            );
+        };
+        let done = autostart.set(on);
+        self.room.look_at_autostart();
+        done
+    }
+
+    /// Says whether notifications reach the person, as whoever sends them found out.
+    pub fn set_notices(&self, state: NoticesState) {
+        self.room.change(|desk| desk.shell.notices = state);
+    }
+
     /// Stops a runner and forgets it, whatever its hub says.
     ///
     /// # Errors
@@ -199,7 +247,18 @@ impl Control {
     /// # Errors
     /// A problem about this machine when the wish can't be kept for the next start; it holds for this one.
     pub async fn pause(&self, seconds: Option<u64>) -> Result<()> {
-        let hold = Hold::new(seconds, Timestamp::now());
+        self.hold_back(Hold::new(seconds, Timestamp::now())).await
+    }
+
+    /// Takes no new jobs from now on; paused until [`Control::resume`] once the running ones are over.
+    ///
+    /// # Errors
+    /// As [`Control::pause`].
+    pub async fn finish_then_pause(&self) -> Result<()> {
+        self.hold_back(Hold::AfterJobs).await
+    }
+
+    async fn hold_back(&self, hold: Hold) -> Result<()> {
         let kept = self.room.choose(|choices| choices.hold = hold);
         self.room.apply_hold(&*self.room.crew.lock().await);
         kept
@@ -386,6 +445,7 @@ async fn keep(room: Arc<Room>) {
 
 async fn look(room: &Arc<Room>, crew: &mut Crew) {
     room.end_pause();
+    room.look_at_autostart();
     room.apply_hold(crew);
     room.start_hub(crew).await;
     room.reconcile(crew).await;

@@ -6,6 +6,7 @@
 //!
 //! Every failure that reaches a person is a [`Problem`]: what, why and the next step, with a class to decide by.
 
+mod autostart;
 mod containers;
 pub mod control;
 pub mod dataset;
@@ -24,6 +25,7 @@ mod settings;
 mod verdict;
 mod watch;
 
+pub use autostart::Autostart;
 pub use containers::{
     ContainerOptions, ContainerReport, GcReport, Item, clean_up, look_around, missing_images, size,
     watchdog_main,

@@ -35,6 +35,7 @@ fn start(home: &Path, settings: &str) -> Control {
         settings,
         version: "0.0.0-test".to_owned(),
         tray_host: true,
+        autostart: None,
     })
     .unwrap()
 }
@@ -274,4 +275,101 @@ async fn a_runner_without_its_token_needs_the_person_and_can_still_be_unpaired()
     control.unpair(&seen.runners[0].id).await.unwrap();
     assert_eq!(control.snapshot().state, AppState::Unpaired);
     control.leave(Leave::Now).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn finishing_first_takes_no_more_jobs_and_is_a_pause_once_the_running_one_is_over() {
+    let home = tempfile::tempdir().unwrap();
+    let control = start(home.path(), SETTINGS);
+    paired(&control).await;
+    let job = sample(&control).await;
+    control.finish_then_pause().await.unwrap();
+    let seen = control.snapshot();
+    // The sample may be over by now; while it runs the word is not "paused".
+    if !seen.active.is_empty() {
+        assert_eq!(
+            (seen.state, seen.cause.as_deref()),
+            (AppState::Running, Some("finishing"))
+        );
+    }
+    assert_eq!(seen.paused_until.as_deref(), Some("resume"));
+    until(&control, "the pause", |seen| {
+        seen.state == AppState::Paused && seen.active.is_empty()
+    })
+    .await;
+    assert_eq!(
+        control.job_result(&job).unwrap().job.outcome,
+        Some(JobOutcome::Passed)
+    );
+    control.submit_sample().await.unwrap();
+    control.leave(Leave::AfterJobs).await;
+
+    let again = start(home.path(), SETTINGS);
+    until(&again, "the pause of before", |seen| {
+        seen.state == AppState::Paused
+    })
+    .await;
+    again.resume().await.unwrap();
+    until(&again, "the job that waited", |seen| {
+        !seen.active.is_empty() || seen.today.passed == 2
+    })
+    .await;
+    again.leave(Leave::Now).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_link_only_fills_in_a_form_until_the_person_accepts_it() {
+    let (hub_home, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let control = start(home.path(), SETTINGS);
+    let hub = everdict_app::HubHost::start(&everdict_app::HubOptions {
+        data_dir: hub_home.path().to_owned(),
+        listen: "127.0.0.1:0".parse().unwrap(),
+        lease_ttl: None,
+    })
+    .await
+    .unwrap();
+    let key = hub.create_api_key("default", "admin").await.unwrap();
+    let client = everdict_app::HubClient::new(hub.url().clone(), Some(key)).unwrap();
+    let body = serde_json::from_value(serde_json::json!({"label": "bench"})).unwrap();
+    let token = client.pair_runner(&body).await.unwrap().token.expose().to_owned();
+
+    control.open_link("everdict://pair?token=nonsense");
+    let bad = control.snapshot().deep_link.unwrap();
+    assert!(bad.problem.is_some_and(|problem| problem.fix.is_some()));
+    assert_eq!(
+        control
+            .accept_link("bench", TokenPlace::File)
+            .await
+            .unwrap_err()
+            .code(),
+        "no_link"
+    );
+    control.dismiss_link();
+    assert_eq!(control.snapshot().deep_link, None);
+
+    control.open_link(&format!(
+        "everdict://pair?hub={}&token={token}",
+        everdict_app::hub_url::text(hub.url())
+    ));
+    let seen = control.snapshot();
+    assert_eq!(
+        seen.deep_link.unwrap().hub,
+        everdict_app::hub_url::text(hub.url())
+    );
+    assert!(seen.runners.is_empty());
+    assert_eq!(files_with(home.path(), token.as_bytes()), Vec::<String>::new());
+
+    assert!(control.accept_link("", TokenPlace::File).await.is_err());
+    assert!(
+        control.snapshot().deep_link.is_some(),
+        "a name that can't be used can be corrected"
+    );
+    control.accept_link("my desk", TokenPlace::File).await.unwrap();
+    let seen = until(&control, "idle", |seen| seen.state == AppState::Idle).await;
+    assert_eq!(
+        (seen.runners[0].label.as_str(), seen.deep_link),
+        ("my desk", None)
+    );
+    control.leave(Leave::Now).await;
+    hub.stop().await.unwrap();
 }

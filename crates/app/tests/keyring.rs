@@ -146,6 +146,7 @@ fn start(home: &Path) -> Control {
         settings,
         version: "0.0.0-test".to_owned(),
         tray_host: false,
+        autostart: None,
     })
     .unwrap()
 }

@@ -135,6 +135,7 @@ impl Desktop {
             settings,
             version: "0.0.0-test".into(),
             tray_host: true,
+            autostart: None,
         };
         in_runtime(async {
             let control = Control::start(options).expect("a control");

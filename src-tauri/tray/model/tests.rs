@@ -1,4 +1,6 @@
-use everdict_app::control::{CpuMeans, CpuShareView, KeyringState, MachineView, RunnerView, TodayView};
+use everdict_app::control::{
+    AutostartState, CpuMeans, CpuShareView, KeyringState, MachineView, NoticesState, RunnerView, TodayView,
+};
 use everdict_exec::HostEnv;
 
 use super::*;
@@ -18,6 +20,7 @@ fn runner(hub: &str) -> RunnerView {
         target: "self:r-1".into(),
         state: AppState::Idle,
         state_text: String::new(),
+        cause: None,
         last_answer_at: None,
         active: 0,
         slots: 1,
@@ -47,6 +50,7 @@ fn snapshot(state: AppState) -> AppSnapshot {
         },
         state,
         state_text: String::new(),
+        cause: None,
         last_answer_at: Some("2026-01-01T11:59:56Z".into()),
         paused_until: None,
         runners: vec![runner("https://team.example")],
@@ -71,6 +75,10 @@ fn snapshot(state: AppState) -> AppSnapshot {
             text: String::new(),
         },
         settings_fault: None,
+        autostart: AutostartState::Off,
+        notices: NoticesState::Ok,
+        update: None,
+        deep_link: None,
     }
 }
 

@@ -17,6 +17,7 @@ export const RUNNER: RunnerView = {
   target: "self:r-1",
   state: "idle",
   stateText: "",
+  cause: null,
   lastAnswerAt: ago(12),
   active: 0,
   slots: 2,

@@ -2,14 +2,17 @@
 
 use everdict_contracts::Capability;
 use everdict_runner_core::capabilities::{CapabilityStatus, Offer};
-use everdict_runner_core::{ActiveJob, JobSummary, RunnerSnapshot, RunnerState};
+use everdict_runner_core::{ActiveJob, JobSummary, OfflineCause, RunnerSnapshot, RunnerState};
 use jiff::Timestamp;
 
 use super::choices::Choices;
 use super::history::History;
+use super::hold::Hold;
+use super::invitation::Invitation;
 use super::view::{
-    AppEvent, AppSnapshot, AppState, CapabilityState, CapabilityView, CpuMeans, CpuShareView, Failure,
-    JobDetail, JobOutcome, JobView, KeyringState, MachineView, RunnerView, TodayView,
+    AppEvent, AppSnapshot, AppState, AutostartState, CapabilityState, CapabilityView, CpuMeans, CpuShareView,
+    Failure, InvitationView, JobDetail, JobOutcome, JobView, KeyringState, MachineView, NoticesState,
+    RunnerView, TodayView, UpdateView,
 };
 use super::work::{Ending, WorkKey, is_cancel, judge_failure};
 use crate::registrations::Registration;
@@ -22,6 +25,23 @@ pub(super) struct Frame {
     pub(super) machine: MachineView,
     pub(super) tray_host: bool,
     pub(super) keyring: KeyringState,
+}
+
+/// What the app is as a program of this desktop.
+#[derive(Default)]
+pub(super) struct Shell {
+    pub(super) autostart: AutostartState,
+    pub(super) notices: NoticesState,
+    pub(super) update: Option<UpdateView>,
+    pub(super) link: Option<OpenedLink>,
+}
+
+/// A pairing link that waits for the person.
+#[derive(Debug)]
+pub(super) struct OpenedLink {
+    pub(super) view: InvitationView,
+    /// `None` when the link can't be used.
+    pub(super) invitation: Option<Invitation>,
 }
 
 /// A paired runner as it stands.
@@ -50,6 +70,7 @@ pub(super) struct Live {
 /// See the module.
 pub(super) struct Desk {
     pub(super) frame: Frame,
+    pub(super) shell: Shell,
     pub(super) choices: Choices,
     pub(super) seats: Vec<Seat>,
     /// Why the whole can't be as it should, before any single runner.
@@ -65,6 +86,7 @@ impl Desk {
     pub(super) fn new(frame: Frame, choices: Choices, history: History) -> Self {
         Self {
             frame,
+            shell: Shell::default(),
             choices,
             seats: Vec::new(),
             trouble: None,
@@ -164,13 +186,14 @@ impl Desk {
         let hold = self.choices.hold.at(now);
         let held = hold.holds(now);
         let runners: Vec<RunnerView> = self.seats.iter().map(|seat| seat.view(held)).collect();
-        let (state, state_text) = self.state(&runners, held);
+        let Word { state, text, cause } = self.state(&runners, held);
         AppSnapshot {
             seq: self.seq,
             version: self.frame.version.clone(),
             machine: self.frame.machine.clone(),
             state,
-            state_text,
+            state_text: text,
+            cause,
             last_answer_at: runners
                 .iter()
                 .filter_map(|runner| runner.last_answer_at.clone())
@@ -197,31 +220,75 @@ impl Desk {
                 text: "all CPUs may be used".to_owned(),
             },
             settings_fault: None,
+            autostart: self.shell.autostart,
+            notices: self.shell.notices,
+            update: self.shell.update.clone(),
+            deep_link: self.shell.link.as_ref().map(|link| link.view.clone()),
         }
     }
 
     /// The whole: what needs the person comes first, then what they asked for, then what is going on.
-    fn state(&self, runners: &[RunnerView], held: bool) -> (AppState, String) {
+    fn state(&self, runners: &[RunnerView], held: bool) -> Word {
         if let Some(trouble) = &self.trouble {
-            return (AppState::Attention, trouble.message.clone());
+            return Word::of_failure(trouble);
         }
         if runners.is_empty() {
-            return (AppState::Unpaired, String::new());
+            return Word::alone(AppState::Unpaired);
         }
         let first = |state| runners.iter().find(|runner| runner.state == state);
         if let Some(runner) = first(AppState::Attention) {
-            return (AppState::Attention, runner.state_text.clone());
+            return Word::of_runner(runner);
+        }
+        // Whoever wants to finish first is not paused before that.
+        let finishing = self.choices.hold == Hold::AfterJobs && !self.live.is_empty();
+        if finishing {
+            return Word::new(AppState::Running, "finishing", "pauses after the running jobs");
         }
         if held {
-            return (AppState::Paused, String::new());
+            return Word::alone(AppState::Paused);
         }
         let by_weight = [AppState::Running, AppState::Idle, AppState::Offline];
         by_weight
             .into_iter()
             .find_map(first)
-            .map_or((AppState::Starting, String::new()), |runner| {
-                (runner.state, runner.state_text.clone())
-            })
+            .map_or(Word::alone(AppState::Starting), Word::of_runner)
+    }
+}
+
+/// A state with what stands behind it.
+struct Word {
+    state: AppState,
+    text: String,
+    cause: Option<String>,
+}
+
+impl Word {
+    fn alone(state: AppState) -> Self {
+        Self {
+            state,
+            text: String::new(),
+            cause: None,
+        }
+    }
+
+    fn new(state: AppState, cause: &str, text: impl Into<String>) -> Self {
+        Self {
+            state,
+            text: text.into(),
+            cause: Some(cause.to_owned()),
+        }
+    }
+
+    fn of_failure(failure: &Failure) -> Self {
+        Self::new(AppState::Attention, &failure.code, failure.message.clone())
+    }
+
+    fn of_runner(runner: &RunnerView) -> Self {
+        Self {
+            state: runner.state,
+            text: runner.state_text.clone(),
+            cause: runner.cause.clone(),
+        }
     }
 }
 
@@ -285,7 +352,7 @@ impl End<'_> {
 
 impl Seat {
     fn view(&self, held: bool) -> RunnerView {
-        let (state, state_text) = self.state(held);
+        let Word { state, text, cause } = self.state(held);
         let (last_answer_at, active) = match &self.runner {
             SeatState::Started(runner) => (runner.last_answer.map(|at| at.to_string()), runner.active.len()),
             SeatState::Waiting | SeatState::Stuck(_) => (None, 0),
@@ -296,7 +363,8 @@ impl Seat {
             hub: self.registration.hub_url.clone(),
             target: format!("self:{}", self.registration.runner_id),
             state,
-            state_text,
+            state_text: text,
+            cause,
             last_answer_at,
             active,
             slots: self.slots,
@@ -304,26 +372,48 @@ impl Seat {
         }
     }
 
-    fn state(&self, held: bool) -> (AppState, String) {
+    fn state(&self, held: bool) -> Word {
         let runner = match &self.runner {
-            SeatState::Waiting => return (AppState::Starting, String::new()),
-            SeatState::Stuck(failure) => return (AppState::Attention, failure.message.clone()),
+            SeatState::Waiting => return Word::alone(AppState::Starting),
+            SeatState::Stuck(failure) => return Word::of_failure(failure),
             SeatState::Started(runner) => runner,
         };
         match &runner.state {
-            RunnerState::Revoked { .. } => (AppState::Attention, "access revoked; pair again".to_owned()),
-            RunnerState::UpdateRequired { .. } => {
-                (AppState::Attention, "the hub needs a newer runner".to_owned())
+            RunnerState::Revoked { .. } => {
+                Word::new(AppState::Attention, "revoked", "access revoked; pair again")
             }
+            RunnerState::UpdateRequired { .. } => Word::new(
+                AppState::Attention,
+                "update_required",
+                "the hub needs a newer runner",
+            ),
             // A held runner asks nothing, so it can't know that the hub is away.
-            _ if held => (AppState::Paused, String::new()),
+            _ if held => Word::alone(AppState::Paused),
             RunnerState::Connecting | RunnerState::Draining | RunnerState::Stopped => {
-                (AppState::Starting, String::new())
+                Word::alone(AppState::Starting)
             }
-            RunnerState::Idle => (AppState::Idle, String::new()),
-            RunnerState::Running => (AppState::Running, String::new()),
-            RunnerState::Offline { detail, .. } => (AppState::Offline, detail.clone()),
+            RunnerState::Idle => Word::alone(AppState::Idle),
+            RunnerState::Running => Word::alone(AppState::Running),
+            RunnerState::Offline { cause, detail } => {
+                Word::new(AppState::Offline, offline(*cause), detail.clone())
+            }
         }
+    }
+}
+
+/// The code of each class of silence.
+fn offline(cause: OfflineCause) -> &'static str {
+    match cause {
+        OfflineCause::Refused => "refused",
+        OfflineCause::Dns => "dns",
+        OfflineCause::Tls => "tls",
+        OfflineCause::Timeout => "timeout",
+        OfflineCause::Reset => "reset",
+        OfflineCause::Http => "http",
+        OfflineCause::NotAHub => "not_a_hub",
+        OfflineCause::CallRefused => "call_refused",
+        OfflineCause::Malformed => "malformed",
+        OfflineCause::Network => "network",
     }
 }
 

@@ -19,6 +19,8 @@ pub(super) enum Hold {
     Until(Timestamp),
     /// Take none until somebody resumes.
     UntilResumed,
+    /// The same, but it counts as a pause only once the running jobs are over.
+    AfterJobs,
 }
 
 impl Hold {
@@ -35,7 +37,7 @@ impl Hold {
         match self {
             Self::None => false,
             Self::Until(end) => now < end,
-            Self::UntilResumed => true,
+            Self::UntilResumed | Self::AfterJobs => true,
         }
     }
 
@@ -49,7 +51,7 @@ impl Hold {
         match self {
             Self::None => None,
             Self::Until(end) => Some(end.to_string()),
-            Self::UntilResumed => Some("resume".to_owned()),
+            Self::UntilResumed | Self::AfterJobs => Some("resume".to_owned()),
         }
     }
 }

@@ -3,17 +3,22 @@
 use reqwest::Url;
 use secrecy::SecretString;
 
-use crate::pairing::is_runner_token;
+use crate::pairing::{check_label, is_runner_token};
 use crate::problem::{Problem, Result};
 
 /// An attach command with the longest address in use is a tenth of this.
 const MAX_TEXT: usize = 4096;
 
+/// The longest address of a hub, or token, that a link may carry; real ones are a tenth of it.
+const MAX_PART: usize = 512;
+
 /// A pasted text, taken apart. Nothing in it was asked of a hub yet.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Invitation {
     pub(super) token: SecretString,
     pub(super) hub: Option<String>,
+    /// A name for this machine that whoever made the link proposes.
+    pub(super) label: Option<String>,
 }
 
 /// Reads a pasted text.
@@ -21,15 +26,7 @@ pub(super) struct Invitation {
 /// # Errors
 /// A problem about input; the text itself is never repeated, since it may hold a token.
 pub(super) fn parse(text: &str) -> Result<Invitation> {
-    let text = text.trim();
-    if text.len() > MAX_TEXT {
-        return Err(refuse("the pasted text is too long"));
-    }
-    if text.chars().any(char::is_control) {
-        return Err(refuse(
-            "the pasted text has more than one line or control characters",
-        ));
-    }
+    let text = checked_text(text)?;
     if is_runner_token(text) {
         return Ok(invitation(text, None));
     }
@@ -37,6 +34,25 @@ pub(super) fn parse(text: &str) -> Result<Invitation> {
         return link(text);
     }
     command(text)
+}
+
+/// Reads a text that has to be a pairing link.
+///
+/// # Errors
+/// As [`parse`].
+pub(super) fn parse_link(text: &str) -> Result<Invitation> {
+    link(checked_text(text)?)
+}
+
+fn checked_text(text: &str) -> Result<&str> {
+    let text = text.trim();
+    if text.len() > MAX_TEXT {
+        return Err(refuse("the text is too long"));
+    }
+    if text.chars().any(char::is_control) {
+        return Err(refuse("the text has more than one line or control characters"));
+    }
+    Ok(text)
 }
 
 fn link(text: &str) -> Result<Invitation> {
@@ -49,20 +65,43 @@ fn link(text: &str) -> Result<Invitation> {
     if url.host_str() != Some("pair") || !matches!(url.path(), "" | "/") {
         return Err(refuse("this everdict: link doesn't pair"));
     }
-    let (mut token, mut hub) = (None, None);
+    let (mut token, mut hub, mut label) = (None, None, None);
     for (key, value) in url.query_pairs() {
         let place = match key.as_ref() {
             "token" => &mut token,
             "hub" | "apiUrl" | "api-url" => &mut hub,
-            // The person names this machine, not whoever made the link.
-            "label" => continue,
+            "label" => &mut label,
             _ => return Err(refuse("the link has a part that a pairing link doesn't have")),
         };
+        if value.len() > MAX_PART {
+            return Err(refuse("a part of the link is too long"));
+        }
         if place.replace(value.into_owned()).is_some() {
             return Err(refuse("the link names something twice"));
         }
     }
-    checked(token, hub)
+    let label = label.filter(|label| !label.is_empty());
+    if !label.as_deref().is_none_or(is_plain_label) {
+        return Err(refuse(
+            "the name in the link has characters that a name doesn't have",
+        ));
+    }
+    Ok(Invitation {
+        label,
+        ..checked(token, hub)?
+    })
+}
+
+/// A name that reads as it is written: no mark-up, nothing invisible, nothing that turns the line around.
+fn is_plain_label(label: &str) -> bool {
+    let hidden = |c: char| {
+        matches!(c, '<' | '>' | '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{feff}')
+            || ('\u{200b}'..='\u{200f}').contains(&c)
+            || ('\u{2028}'..='\u{202e}').contains(&c)
+            || ('\u{2060}'..='\u{206f}').contains(&c)
+            || ('\u{e0000}'..='\u{e0fff}').contains(&c)
+    };
+    check_label(label).is_ok() && !label.chars().any(hidden)
 }
 
 /// `everdict runner --pair "<token>" --api-url "<url>"`, with whatever stands before.
@@ -87,7 +126,7 @@ fn command(text: &str) -> Result<Invitation> {
 
 fn checked(token: Option<String>, hub: Option<String>) -> Result<Invitation> {
     let token = token.filter(|token| is_runner_token(token));
-    let token = token.ok_or_else(|| refuse("there is no runner token (rnr_…) in the pasted text"))?;
+    let token = token.ok_or_else(|| refuse("there is no runner token (rnr_…) in the text"))?;
     Ok(invitation(&token, hub.filter(|hub| !hub.is_empty())))
 }
 
@@ -95,6 +134,7 @@ fn invitation(token: &str, hub: Option<String>) -> Invitation {
     Invitation {
         token: SecretString::from(token.to_owned()),
         hub,
+        label: None,
     }
 }
 

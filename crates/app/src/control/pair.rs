@@ -184,12 +184,23 @@ impl Room {
         check_label(label)?;
         let invitation = invitation::parse(text)?;
         let hub = hub_of(hub, invitation.hub.as_deref())?;
+        self.pair_invited(hub, invitation.token, label, place).await
+    }
+
+    /// Pairs with a token whose hub is known.
+    pub(super) async fn pair_invited(
+        self: &Arc<Self>,
+        hub: Url,
+        token: SecretString,
+        label: &str,
+        place: TokenPlace,
+    ) -> Result<()> {
         let mut crew = self.crew.lock().await;
         let pairing = Pairing {
             store: self.usable_store(place).await?,
             registrations: &self.registrations,
         };
-        pairing.with_token(&hub, invitation.token, label).await?;
+        pairing.with_token(&hub, token, label).await?;
         self.reconcile(&mut crew).await;
         Ok(())
     }

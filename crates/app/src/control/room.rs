@@ -17,8 +17,9 @@ use super::ControlOptions;
 use super::choices::{Choices, ChoicesFile};
 use super::desk::{Desk, End, Seat, SeatState};
 use super::logs::LogBook;
-use super::view::{AppEvent, Failure, KeyringState};
+use super::view::{AppEvent, AutostartState, Failure, KeyringState};
 use super::work::Works;
+use crate::autostart::Autostart;
 use crate::containers::Containers;
 use crate::engine::{self, RunnerPlan};
 use crate::hub_host::HubHost;
@@ -135,6 +136,24 @@ impl Room {
             Err(_) => KeyringState::Unavailable,
         };
         self.change(|desk| desk.frame.keyring = state);
+    }
+
+    /// An update may have moved the program that the desktop starts.
+    pub(super) fn refresh_autostart(&self) {
+        if let Some(Err(problem)) = self.options.autostart.as_ref().map(Autostart::refresh) {
+            tracing::warn!(problem = %problem.chain(), "start at login names the program of an older version");
+        }
+        self.look_at_autostart();
+    }
+
+    /// Reads back from the desktop whether it starts the app at login.
+    pub(super) fn look_at_autostart(&self) {
+        let state = match &self.options.autostart {
+            None => AutostartState::Unavailable,
+            Some(autostart) if autostart.is_on() => AutostartState::On,
+            Some(_) => AutostartState::Off,
+        };
+        self.change(|desk| desk.shell.autostart = state);
     }
 
     pub(super) fn look_at_capabilities(&self) {

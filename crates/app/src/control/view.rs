@@ -3,10 +3,12 @@
 
 mod held;
 mod runs;
+mod shell;
 mod upkeep;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::shell::{AutostartState, InvitationView, NoticesState, UpdateState, UpdateView};
 use crate::problem::Problem;
 pub use held::{
     AskView, ConsentAnswer, ConsentKind, ConsentView, CpuMeans, CpuShareView, SettingKind, SettingValue,
@@ -33,6 +35,8 @@ pub struct AppSnapshot {
     pub state: AppState,
     /// What stands behind the word, in a sentence without its full stop; empty where the word says it all.
     pub state_text: String,
+    /// A code for what stands behind the word, such as `dns`, `revoked` or `keyring_locked`; `null` where there is none.
+    pub cause: Option<String>,
     /// When a hub last answered one of the runners.
     pub last_answer_at: Option<String>,
     /// A time, or `resume` while paused until somebody resumes; `null` when not paused.
@@ -61,6 +65,14 @@ pub struct AppSnapshot {
     pub cpu_share: CpuShareView,
     /// What is wrong with the settings file; what was in force before stays so.
     pub settings_fault: Option<Failure>,
+    /// Whether the app starts at login.
+    pub autostart: AutostartState,
+    /// Whether notifications reach the person.
+    pub notices: NoticesState,
+    /// A newer version; `null` where none is known.
+    pub update: Option<UpdateView>,
+    /// A pairing link that waits for the person; `null` where there is none.
+    pub deep_link: Option<InvitationView>,
 }
 
 /// The machine in a person's words.
@@ -118,6 +130,8 @@ pub struct RunnerView {
     pub state: AppState,
     /// As in [`AppSnapshot`].
     pub state_text: String,
+    /// As in [`AppSnapshot`].
+    pub cause: Option<String>,
     /// When its hub last answered.
     pub last_answer_at: Option<String>,
     /// Jobs that run now.
@@ -522,6 +536,11 @@ mod tests {
             declared::<SettingKind>(config),
             declared::<SettingValue>(config),
             upkeep_and_runs(config),
+            declared::<AutostartState>(config),
+            declared::<NoticesState>(config),
+            declared::<UpdateView>(config),
+            declared::<UpdateState>(config),
+            declared::<InvitationView>(config),
         ]
         .concat();
         let path =

@@ -24,6 +24,10 @@ state: AppState,
  */
 stateText: string, 
 /**
+ * A code for what stands behind the word, such as `dns`, `revoked` or `keyring_locked`; `null` where there is none.
+ */
+cause: string | null, 
+/**
  * When a hub last answered one of the runners.
  */
 lastAnswerAt: string | null, 
@@ -78,7 +82,23 @@ cpuShare: CpuShareView,
 /**
  * What is wrong with the settings file; what was in force before stays so.
  */
-settingsFault: Failure | null, };
+settingsFault: Failure | null, 
+/**
+ * Whether the app starts at login.
+ */
+autostart: AutostartState, 
+/**
+ * Whether notifications reach the person.
+ */
+notices: NoticesState, 
+/**
+ * A newer version; `null` where none is known.
+ */
+update: UpdateView | null, 
+/**
+ * A pairing link that waits for the person; `null` where there is none.
+ */
+deepLink: InvitationView | null, };
 
 export type MachineView = { 
 /**
@@ -125,6 +145,10 @@ state: AppState,
  * As in [`AppSnapshot`].
  */
 stateText: string, 
+/**
+ * As in [`AppSnapshot`].
+ */
+cause: string | null, 
 /**
  * When its hub last answered.
  */
@@ -883,3 +907,41 @@ mime: string,
  * The picture, base64.
  */
 data: string, };
+
+export type AutostartState = "on" | "off" | "unavailable";
+
+export type NoticesState = "ok" | "denied" | "unavailable";
+
+export type UpdateView = { 
+/**
+ * How far it is.
+ */
+state: UpdateState, 
+/**
+ * The version that this is about.
+ */
+version: string, 
+/**
+ * What happened and what comes next, in a sentence without its full stop.
+ */
+text: string, };
+
+export type UpdateState = "waiting" | "ready" | "failed" | "rolled-back";
+
+export type InvitationView = { 
+/**
+ * The hub's address; empty when the link can't be used.
+ */
+hub: string, 
+/**
+ * A name for this machine to start from.
+ */
+label: string, 
+/**
+ * What the link asks for, in a sentence without its full stop.
+ */
+text: string, 
+/**
+ * Why the link can't be used; only dismissing it is left then.
+ */
+problem: Failure | null, };
