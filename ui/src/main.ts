@@ -1,5 +1,6 @@
 import "./kit/tokens.css";
 import "./kit/base.css";
+import "./kit/table.css";
 import { isTauri } from "@tauri-apps/api/core";
 import { mount } from "svelte";
 import App from "./App.svelte";
