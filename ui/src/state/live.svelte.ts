@@ -1,4 +1,4 @@
-import { type AppEvent, type AppSnapshot, type Failure, type JobView, SECOND_STEP } from "../host/contract";
+import type { AppEvent, AppSnapshot, Failure, JobView } from "../host/contract";
 import { asFailure, type Host, type Stop } from "../host/host";
 
 // How many jobs the list asks for: more than a day of a busy machine, and a table that is drawn in one go.
@@ -105,7 +105,7 @@ export class Live {
       const [snapshot, jobs] = await Promise.all([this.host.snapshot(), this.host.jobs(JOBS_ASKED)]);
       if (snapshot.seq >= this.#seq) {
         this.#seq = snapshot.seq;
-        this.snapshot = { ...SECOND_STEP, ...snapshot };
+        this.snapshot = snapshot;
       }
       if (asked === this.#jobsAsked) this.jobs = jobs;
       this.failure = null;
@@ -119,7 +119,7 @@ export class Live {
     const missed = this.#seq >= 0 && event.seq !== this.#seq + 1;
     this.#seq = event.seq;
     if (event.kind === "snapshot") {
-      this.snapshot = { ...SECOND_STEP, ...event.snapshot };
+      this.snapshot = event.snapshot;
       this.failure = null;
     } else this.#merge(event.job);
     if (missed) void this.resync();

@@ -101,7 +101,7 @@ export class LogStore {
     for (const line of batch.lines) {
       if (line.seq < this.#next) continue;
       this.#next = line.seq + 1;
-      this.#add(line.text, line.stream, Date.parse(line.at));
+      this.#add(line.text, line.stream ?? "agent", Date.parse(line.at));
     }
     this.#scan();
     return this.#drop();
