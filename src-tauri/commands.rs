@@ -3,7 +3,7 @@
 //! A failure has a code, a sentence and a next step; the page decides by the code.
 
 use everdict_app::control::{AppEvent, AppSnapshot, Failure, JobDetail, JobView, LogBatch, TokenPlace};
-use tauri::ipc::Channel;
+use tauri::ipc::{Channel, Invoke};
 use tauri::{State, WebviewWindow};
 
 use crate::shell::Desktop;
@@ -111,6 +111,43 @@ pub async fn resume(desktop: State<'_, Desktop>) -> Result<(), Failure> {
     Ok(desktop.control().resume().await?)
 }
 
+/// Takes no new jobs; paused once the running ones are over.
+#[tauri::command]
+pub async fn finish_then_pause(desktop: State<'_, Desktop>) -> Result<(), Failure> {
+    Ok(desktop.control().finish_then_pause().await?)
+}
+
+/// Starts the app at login, or no longer.
+#[tauri::command]
+pub async fn set_autostart(desktop: State<'_, Desktop>, on: bool) -> Result<(), Failure> {
+    Ok(desktop.control().set_autostart(on)?)
+}
+
+/// Pairs by the link that waits. Its token never reaches the page.
+#[tauri::command]
+pub async fn accept_link(
+    desktop: State<'_, Desktop>,
+    label: String,
+    allow_file: Option<bool>,
+) -> Result<(), Failure> {
+    let place = place(allow_file);
+    Ok(desktop.control().accept_link(&label, place).await?)
+}
+
+/// Forgets the link that waits.
+#[tauri::command]
+pub async fn dismiss_link(desktop: State<'_, Desktop>) -> Result<(), Failure> {
+    desktop.control().dismiss_link();
+    Ok(())
+}
+
+/// Says that the page has shown its first picture: the window is not blank.
+#[tauri::command]
+pub async fn painted(desktop: State<'_, Desktop>) -> Result<(), Failure> {
+    desktop.blank_watch().painted();
+    Ok(())
+}
+
 /// Offers a capability, or stops offering it.
 #[tauri::command]
 pub async fn set_capability(desktop: State<'_, Desktop>, name: String, on: bool) -> Result<(), Failure> {
@@ -141,6 +178,32 @@ pub async fn stop_job(desktop: State<'_, Desktop>, job_id: String) -> Result<(),
     Ok(desktop.control().stop_job(&job_id)?)
 }
 
+/// Answers the calls of the page; one that is not listed is unknown to it.
+pub fn handler() -> impl Fn(Invoke) -> bool + Send + Sync + 'static {
+    tauri::generate_handler![
+        snapshot,
+        watch,
+        watch_log,
+        unwatch,
+        pair_this_computer,
+        pair_with_token,
+        pair_with_api_key,
+        unpair,
+        accept_link,
+        dismiss_link,
+        pause,
+        finish_then_pause,
+        resume,
+        set_capability,
+        submit_sample,
+        jobs,
+        job_result,
+        stop_job,
+        set_autostart,
+        painted,
+    ]
+}
+
 fn place(allow_file_store: Option<bool>) -> TokenPlace {
     if allow_file_store == Some(true) {
         TokenPlace::File
@@ -148,3 +211,6 @@ fn place(allow_file_store: Option<bool>) -> TokenPlace {
         TokenPlace::Settings
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,9 @@
 
 #![cfg_attr(not(debug_assertions), windows_subsystem = "windows")]
 
+mod blank;
 mod commands;
+mod rendering;
 mod shell;
 mod startup;
 mod subscriptions;
@@ -32,18 +34,19 @@ fn main() -> ExitCode {
     // children of its own, which no job's clean-up may touch.
     let reaper = everdict_exec::become_subreaper_beside_other_children();
     let env = HostEnv::capture();
+    rendering::choose(&env);
     let started = startup::read(argv, &env).and_then(|invocation| match invocation {
         Invocation::Print(text) => {
             println!("{text}");
             Ok(ExitCode::SUCCESS)
         }
-        Invocation::Run(opening) => {
+        run @ (Invocation::Run(_) | Invocation::Link(_)) => {
             startup::connect_display()?;
             trace_to_stderr(&env);
             if !reaper {
                 tracing::debug!("not a subreaper: processes that leave their group are found by a search");
             }
-            Ok(shell::run(env, opening))
+            Ok(shell::run(env, run))
         }
     });
     started.unwrap_or_else(|refusal| {

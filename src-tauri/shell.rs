@@ -5,13 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use everdict_app::control::{AppEvent, AppSnapshot, Control, ControlOptions, Leave};
+use everdict_app::control::{AppEvent, AppSnapshot, AutostartState, Control, ControlOptions, Leave};
+use everdict_app::rendering::Renderer;
 use everdict_app::{Autostart, ContainerOptions, EnvSecrets, Paths, Problem, Settings};
 use everdict_exec::HostEnv;
 use tauri::{App, AppHandle, Manager as _, RunEvent, WindowEvent};
 use tokio::runtime::{Handle, Runtime};
 use tokio_util::task::TaskTracker;
 
+use crate::blank::BlankWatch;
 use crate::startup::{self, Invocation, Opening};
 use crate::subscriptions::Subscriptions;
 use crate::tray::{Action, Stage, Tray, TrayModel};
@@ -29,6 +31,7 @@ const TRAY_PERIOD: Duration = Duration::from_secs(30);
 pub struct Desktop {
     control: Arc<Control>,
     subscriptions: Subscriptions,
+    blank: BlankWatch,
     tasks: TaskTracker,
     leaving: AtomicBool,
 }
@@ -42,6 +45,16 @@ impl Desktop {
     /// Returns what the windows follow.
     pub fn subscriptions(&self) -> &Subscriptions {
         &self.subscriptions
+    }
+
+    /// Returns what notices a blank window.
+    pub fn blank_watch(&self) -> &BlankWatch {
+        &self.blank
+    }
+
+    /// Runs `work` until it ends or the app does.
+    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn_on(work, tauri::async_runtime::handle().inner());
     }
 
     fn stage(&self) -> Stage {
@@ -58,7 +71,7 @@ impl Desktop {
     clippy::disallowed_methods,
     reason = "the code of generate_context! holds an exit of Tauri's own"
 )]
-pub fn run(env: HostEnv, opening: Opening) -> ExitCode {
+pub fn run(env: HostEnv, invocation: Invocation) -> ExitCode {
     let runtime = match runtime() {
         Ok(runtime) => runtime,
         Err(problem) => return refuse(&problem),
@@ -74,23 +87,7 @@ pub fn run(env: HostEnv, opening: Opening) -> ExitCode {
         .plugin(tauri_plugin_single_instance::init(|app, argv, _cwd| {
             second_start(app, argv);
         }))
-        .invoke_handler(tauri::generate_handler![
-            commands::snapshot,
-            commands::watch,
-            commands::watch_log,
-            commands::unwatch,
-            commands::pair_this_computer,
-            commands::pair_with_token,
-            commands::pair_with_api_key,
-            commands::unpair,
-            commands::pause,
-            commands::resume,
-            commands::set_capability,
-            commands::submit_sample,
-            commands::jobs,
-            commands::job_result,
-            commands::stop_job,
-        ])
+        .invoke_handler(commands::handler())
         .on_window_event(|window, event| {
             if matches!(event, WindowEvent::Destroyed) {
                 window.state::<Desktop>().subscriptions.stop_all();
@@ -98,8 +95,16 @@ pub fn run(env: HostEnv, opening: Opening) -> ExitCode {
         })
         .setup(move |app| {
             let host = handle.block_on(TrayHost::probe());
+            let renderer = Renderer::of_this_machine(&env);
             match start_control(&handle, env, host) {
-                Ok(control) => Ok(set_up(app, &handle, control, words, opening.opens(host))?),
+                Ok(control) => {
+                    let parts = Parts {
+                        control,
+                        renderer,
+                        words,
+                    };
+                    Ok(set_up(app, &handle, parts, opens(&invocation, host))?)
+                }
                 Err(problem) => {
                     let told = problem.to_string();
                     let _ = failure.set(problem);
@@ -165,11 +170,34 @@ fn start_control(handle: &Handle, env: HostEnv, host: TrayHost) -> Result<Contro
     })
 }
 
-fn set_up(app: &App, handle: &Handle, control: Control, words: Words, open: bool) -> tauri::Result<()> {
-    let control = Arc::new(control);
+/// What the app is made of.
+struct Parts {
+    control: Control,
+    renderer: Option<Renderer>,
+    words: Words,
+}
+
+/// What to open at the start.
+enum Open {
+    Nothing,
+    Window,
+    Link(String),
+}
+
+fn opens(invocation: &Invocation, host: TrayHost) -> Open {
+    match invocation {
+        Invocation::Link(link) => Open::Link(link.clone()),
+        Invocation::Run(opening) if opening.opens(host) => Open::Window,
+        Invocation::Run(_) | Invocation::Print(_) => Open::Nothing,
+    }
+}
+
+fn set_up(app: &App, handle: &Handle, parts: Parts, open: Open) -> tauri::Result<()> {
+    let (control, words) = (Arc::new(parts.control), parts.words);
     app.manage(Desktop {
         control: Arc::clone(&control),
         subscriptions: Subscriptions::default(),
+        blank: BlankWatch::new(parts.renderer),
         tasks: TaskTracker::new(),
         leaving: AtomicBool::new(false),
     });
@@ -183,10 +211,14 @@ fn set_up(app: &App, handle: &Handle, control: Control, words: Words, open: bool
     app.state::<Desktop>()
         .tasks
         .spawn_on(leave_on_signal(signalled), handle);
-    if open {
-        window::open(app.handle())?;
+    match open {
+        Open::Nothing => Ok(()),
+        Open::Window => window::open(app.handle()),
+        Open::Link(link) => {
+            control.open_link(&link);
+            window::open(app.handle())
+        }
     }
-    Ok(())
 }
 
 /// A thread of its own, since each entry waits for the event loop.
@@ -217,6 +249,7 @@ fn press(app: &AppHandle, action: Action) {
     match action {
         Action::Open | Action::Pair => window::open_or_report(app),
         Action::Log(job) => window::open_at_job(app, &job),
+        Action::Stay => window::close(app),
         Action::Quit => leave(app, Leave::AfterJobs),
         Action::QuitNow => leave(app, Leave::Now),
         wish => {
@@ -232,7 +265,9 @@ fn press(app: &AppHandle, action: Action) {
 async fn carry_out(control: Arc<Control>, wish: Action) {
     let done = match wish {
         Action::Pause(seconds) => control.pause(seconds).await,
+        Action::FinishThenPause => control.finish_then_pause().await,
         Action::Resume => control.resume().await,
+        Action::Autostart => control.set_autostart(control.snapshot().autostart != AutostartState::On),
         Action::Stop(job) => control.stop_job(&job),
         Action::Capability(name) => {
             let found = control
@@ -244,7 +279,9 @@ async fn carry_out(control: Arc<Control>, wish: Action) {
                 .set_capability(&name, found.is_some_and(|found| !found.on))
                 .await
         }
-        Action::Open | Action::Pair | Action::Log(_) | Action::Quit | Action::QuitNow => Ok(()),
+        Action::Open | Action::Pair | Action::Log(_) | Action::Stay | Action::Quit | Action::QuitNow => {
+            Ok(())
+        }
     };
     if let Err(problem) = done {
         tracing::warn!(problem = %problem.chain(), "what was pressed in the tray could not be done");
@@ -297,6 +334,10 @@ fn second_start(app: &AppHandle, argv: Vec<String>) {
     // The first argument is the program's name. A start that only wanted the app to be there has that already.
     match startup::parse(argv.into_iter().skip(1).map(Into::into)) {
         Ok(Invocation::Run(Opening::Never)) => {}
+        Ok(Invocation::Link(link)) => {
+            app.state::<Desktop>().control.open_link(&link);
+            window::open_or_report(app);
+        }
         _ => window::open_or_report(app),
     }
 }

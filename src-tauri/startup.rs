@@ -9,8 +9,10 @@ use crate::tray_host::TrayHost;
 
 const USAGE: &str = "Everdict Runner: a tray icon and a window for the runners of this machine
 
-Usage: everdict-desktop [--show | --hidden]
+Usage: everdict-desktop [--show | --hidden | everdict://pair?…]
 
+  everdict://pair?…
+             open the window with this pairing link filled in; it pairs once you confirm it there
   --show     open the window at once
   --hidden   never open the window at start, even where no tray icon can be shown
   --version  print the version
@@ -48,6 +50,8 @@ pub enum Invocation {
     Print(String),
     /// Run the app.
     Run(Opening),
+    /// Run the app, and show what a link asks for.
+    Link(String),
 }
 
 /// Why a start is refused.
@@ -117,8 +121,14 @@ pub fn connect_display() -> Result<(), Refusal> {
 /// Unknown or contradicting arguments.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Refusal> {
     let mut opening = Opening::WithoutTray;
+    let mut link = None;
     for arg in args {
         let wanted = match arg.to_str() {
+            // Whatever is wrong with it is told in the window, where the person who followed it looks.
+            Some(text) if is_link(text) => {
+                link = Some(text.to_owned());
+                continue;
+            }
             Some("--show") => Opening::Always,
             Some("--hidden") => Opening::Never,
             Some("--version") => return Ok(Invocation::Print(env!("CARGO_PKG_VERSION").to_owned())),
@@ -130,12 +140,17 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Ref
         }
         opening = wanted;
     }
-    Ok(Invocation::Run(opening))
+    Ok(link.map_or(Invocation::Run(opening), Invocation::Link))
+}
+
+/// A desktop hands over what was clicked as it is; any scheme will do, so that a wrong one gets its sentence.
+fn is_link(text: &str) -> bool {
+    !text.starts_with('-') && (text.contains("://") || text.to_ascii_lowercase().starts_with("everdict:"))
 }
 
 impl Invocation {
     fn is_run(&self) -> bool {
-        matches!(self, Self::Run(_))
+        matches!(self, Self::Run(_) | Self::Link(_))
     }
 }
 
@@ -168,6 +183,24 @@ mod tests {
         assert_eq!(parse(args(&["--hidden"])), Ok(Invocation::Run(Opening::Never)));
         assert!(Opening::Always.opens(TrayHost::Present));
         assert!(!Opening::Never.opens(TrayHost::Missing));
+    }
+
+    #[test]
+    fn a_link_is_taken_as_it_is_and_an_option_is_no_link() {
+        let link = "everdict://pair?token=x";
+        assert_eq!(parse(args(&[link])), Ok(Invocation::Link(link.to_owned())));
+        assert_eq!(
+            parse(args(&["--hidden", link])),
+            Ok(Invocation::Link(link.to_owned()))
+        );
+        assert!(matches!(
+            parse(args(&["javascript://x"])),
+            Ok(Invocation::Link(_))
+        ));
+        assert!(matches!(
+            parse(args(&["--show=everdict://x"])),
+            Err(Refusal::Argument(_))
+        ));
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use tauri::webview::NewWindowResponse;
 use tauri::{AppHandle, Manager as _, Url, WebviewUrl, WebviewWindowBuilder};
 
+use crate::blank;
+
 const LABEL: &str = "main";
 
 /// Opens the window, or brings the open one to the front.
@@ -39,7 +41,22 @@ fn open_at(app: &AppHandle, place: Option<&str>) -> tauri::Result<()> {
         // The copy buttons of the page.
         .enable_clipboard_access()
         .build()?;
+    blank::watch(app);
     Ok(())
+}
+
+/// Tells whether there is a window.
+pub fn is_open(app: &AppHandle) -> bool {
+    app.get_webview_window(LABEL).is_some()
+}
+
+/// Closes the window, if there is one; the app goes on without it.
+pub fn close(app: &AppHandle) {
+    if let Some(window) = app.get_webview_window(LABEL)
+        && let Err(error) = window.close()
+    {
+        tracing::warn!(%error, "can't close the window");
+    }
 }
 
 /// Opens the window; a failure goes to standard error, since there is no window to show it in.

@@ -6,12 +6,14 @@
 
 mod desktop;
 mod panel;
+mod team;
 
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 pub use desktop::Desktop;
 pub use panel::Panel;
+pub use team::TeamHub;
 
 /// What the window manager lists.
 pub const WINDOW_TITLE: &str = "Everdict Runner";
@@ -35,4 +37,13 @@ pub fn app_with_only(vars: &[(&str, &str)]) -> Output {
         .envs(vars.iter().copied())
         .output()
         .expect("the app starts")
+}
+
+/// Tells whether a process still is, one that nobody has waited for aside.
+pub fn is_alive(id: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{id}/stat")).is_ok_and(|stat| {
+        stat.rsplit(')')
+            .next()
+            .is_some_and(|rest| !rest.trim_start().starts_with('Z'))
+    })
 }

@@ -1,7 +1,10 @@
 //! What the tray shows: a pure function of the state, the language and the time.
 
 use everdict_app::Url;
-use everdict_app::control::{AppSnapshot, AppState, CapabilityState, CapabilityView, JobView, time_of_day};
+use everdict_app::control::{
+    AppSnapshot, AppState, AutostartState, CapabilityState, CapabilityView, JobView, NoticesState,
+    UpdateState, WaitingReason, time_of_day,
+};
 
 use crate::words::Words;
 
@@ -28,7 +31,7 @@ pub enum Glyph {
 pub struct TrayModel {
     /// The silhouette.
     pub glyph: Glyph,
-    /// The state in words; also the first line of the menu.
+    /// The state in words, as in the first line of the menu, and whether notifications can't be shown.
     pub tooltip: String,
     /// The menu, top to bottom.
     pub items: Vec<Item>,
@@ -58,6 +61,8 @@ pub enum Action {
     Pair,
     /// Pauses for so many seconds; without a number until resumed.
     Pause(Option<u64>),
+    /// Takes no new jobs; paused once the running ones are over.
+    FinishThenPause,
     /// Takes jobs again.
     Resume,
     /// Opens the window for a job's log.
@@ -66,6 +71,10 @@ pub enum Action {
     Stop(String),
     /// Offers a capability that is off, or stops offering one that is on.
     Capability(String),
+    /// Starts the app at login, or no longer.
+    Autostart,
+    /// Closes the window; the app goes on in the tray.
+    Stay,
     /// Ends the app, once its jobs are done.
     Quit,
     /// Ends the app and its jobs.
@@ -84,28 +93,83 @@ pub enum Stage {
 impl TrayModel {
     /// Puts the state into a menu. `now` is in seconds since 1970, as the times of the snapshot are.
     pub fn new(snapshot: &AppSnapshot, stage: Stage, words: &Words, now: i64) -> Self {
-        let tooltip = state_line(snapshot, stage, words, now);
-        let mut items = vec![Item::Line(tooltip.clone())];
+        let Head { glyph, line } = head(snapshot, stage, words, now);
+        let mut items = vec![Item::Line(line.clone())];
         items.extend(snapshot.active.iter().map(|job| job_item(job, words, now)));
+        if stage == Stage::Working {
+            items.extend(remarks(snapshot, words).map(Item::Line));
+        }
         items.extend([Item::Separator, Item::Press(Action::Open, words.text("open"))]);
         match stage {
             Stage::Leaving => items.push(Item::Press(Action::QuitNow, words.text("quit.now"))),
             Stage::Working => {
+                items.extend(link(snapshot, words));
                 items.extend(wishes(snapshot, words));
                 items.push(Item::Separator);
+                items.extend(autostart(snapshot, words));
                 items.push(quit(snapshot, words));
             }
         }
+        // Without notifications this is the one place that a person sees without opening anything.
+        let tooltip = match snapshot.notices {
+            NoticesState::Ok => line,
+            NoticesState::Denied | NoticesState::Unavailable => {
+                format!("{line} · {}", words.text("notices.off"))
+            }
+        };
         Self {
-            glyph: glyph(snapshot.state),
+            glyph,
             tooltip,
             items,
         }
     }
 }
 
-fn glyph(state: AppState) -> Glyph {
-    match state {
+/// What stands first: the silhouette and the line of words for it.
+struct Head {
+    glyph: Glyph,
+    line: String,
+}
+
+fn head(snapshot: &AppSnapshot, stage: Stage, words: &Words, now: i64) -> Head {
+    let glyph = glyph(snapshot);
+    if stage == Stage::Leaving {
+        let line = words.text("quit.leaving");
+        return Head { glyph, line };
+    }
+    let hub = hub(snapshot);
+    let mut parts = vec![cut(&state_word(snapshot, hub.as_deref(), words))];
+    if matches!(snapshot.state, AppState::Idle | AppState::Running) && !needs_person(snapshot) {
+        parts.extend(hub);
+    }
+    let aged = [
+        AppState::Idle,
+        AppState::Running,
+        AppState::Offline,
+        AppState::Starting,
+    ];
+    if aged.contains(&snapshot.state) && !needs_person(snapshot) {
+        parts.extend(
+            snapshot
+                .last_answer_at
+                .as_ref()
+                .and_then(|at| age(at, words, now)),
+        );
+    }
+    let line = parts.join(" · ");
+    Head { glyph, line }
+}
+
+/// A job that waits for consent needs the person, whatever else is going on.
+fn needs_person(snapshot: &AppSnapshot) -> bool {
+    !snapshot.asks.is_empty()
+}
+
+fn glyph(snapshot: &AppSnapshot) -> Glyph {
+    if needs_person(snapshot) {
+        return Glyph::Attention;
+    }
+    match snapshot.state {
         AppState::Idle => Glyph::Idle,
         AppState::Running => Glyph::Busy,
         AppState::Paused | AppState::Waiting => Glyph::Paused,
@@ -115,38 +179,97 @@ fn glyph(state: AppState) -> Glyph {
     }
 }
 
-/// State, hub, and the age of its last answer.
-fn state_line(snapshot: &AppSnapshot, stage: Stage, words: &Words, now: i64) -> String {
-    if stage == Stage::Leaving {
-        return words.text("quit.leaving");
+/// The state's word with what stands behind it.
+fn state_word(snapshot: &AppSnapshot, hub: Option<&str>, words: &Words) -> String {
+    if let Some(ask) = snapshot.asks.first() {
+        return words.fill("state.ask", "workspace", &ask.workspace);
     }
-    let hub = hub(snapshot);
-    let state = match snapshot.state {
+    match snapshot.state {
         AppState::Unpaired => words.text("state.unpaired"),
         AppState::Idle => words.text("state.idle"),
-        AppState::Running => words.fill("state.running", "count", &snapshot.active.len().to_string()),
-        AppState::Paused => match snapshot.paused_until.as_deref().and_then(time_of_day) {
-            Some(time) => words.fill("state.pausedUntil", "time", &time),
-            None => words.text("state.paused"),
+        AppState::Running => {
+            let count = snapshot.active.len().to_string();
+            let key = if snapshot.paused_until.is_some() {
+                "state.finishing"
+            } else {
+                "state.running"
+            };
+            words.fill(key, "count", &count)
+        }
+        AppState::Paused => match (
+            snapshot.paused_until.as_deref().map(time_of_day),
+            &snapshot.hub_pause,
+        ) {
+            (Some(Some(time)), _) => words.fill("state.pausedUntil", "time", &time),
+            (None, Some(reason)) => words.fill("state.pausedByHub", "reason", &cut(reason)),
+            _ => words.text("state.paused"),
         },
-        AppState::Offline => words.fill("state.offline", "hub", hub.as_deref().unwrap_or("?")),
-        AppState::Attention => words.fill("state.attention", "text", &snapshot.state_text),
+        AppState::Waiting => waiting(snapshot, words).unwrap_or_else(|| words.text("state.waiting")),
+        AppState::Offline => {
+            let line = words.fill("state.offline", "hub", hub.unwrap_or("?"));
+            let why = snapshot
+                .cause
+                .as_deref()
+                .and_then(|cause| words.find(&format!("cause.{cause}")));
+            why.map_or(line.clone(), |why| format!("{line}: {why}"))
+        }
+        AppState::Attention => attention(snapshot, words),
         AppState::Starting => words.text("state.starting"),
-        AppState::Waiting => words.fill("state.waiting", "text", &snapshot.state_text),
+    }
+}
+
+/// In the person's language where there is a word for it, else in the engine's.
+fn attention(snapshot: &AppSnapshot, words: &Words) -> String {
+    let cause = snapshot.cause.as_deref().unwrap_or_default();
+    if let Some(whole) = words.find(&format!("state.{cause}")) {
+        return whole.to_owned();
+    }
+    let text = words
+        .find(&format!("need.{cause}"))
+        .unwrap_or(&snapshot.state_text);
+    words.fill("state.attention", "text", text)
+}
+
+fn waiting(snapshot: &AppSnapshot, words: &Words) -> Option<String> {
+    let reason = match snapshot.waiting.as_ref()?.reason {
+        WaitingReason::Disk => "waiting.disk",
+        WaitingReason::Battery => "waiting.battery",
+        WaitingReason::Metered => "waiting.metered",
+        WaitingReason::Hours => "waiting.hours",
+        WaitingReason::InUse => "waiting.in-use",
     };
-    let mut parts = vec![cut(&state)];
-    if matches!(snapshot.state, AppState::Idle | AppState::Running) {
-        parts.extend(hub);
-    }
-    if !matches!(snapshot.state, AppState::Unpaired | AppState::Paused) {
-        parts.extend(
-            snapshot
-                .last_answer_at
-                .as_ref()
-                .and_then(|at| age(at, words, now)),
-        );
-    }
-    parts.join(" · ")
+    Some(words.fill("state.waitingFor", "reason", &words.text(reason)))
+}
+
+/// Lines below the state that say what it doesn't.
+fn remarks<'a>(snapshot: &'a AppSnapshot, words: &'a Words) -> impl Iterator<Item = String> + use<'a> {
+    let held = waiting(snapshot, words).filter(|_| snapshot.state != AppState::Waiting);
+    let update = snapshot.update.as_ref().map(|update| {
+        let key = match update.state {
+            UpdateState::Waiting => "update.waiting",
+            UpdateState::Ready => "update.ready",
+            UpdateState::Failed => "update.failed",
+            UpdateState::RolledBack => "update.rolledBack",
+        };
+        words.fill(key, "version", &cut(&update.version))
+    });
+    held.into_iter().chain(update)
+}
+
+/// A pairing link that was opened waits in the window.
+fn link(snapshot: &AppSnapshot, words: &Words) -> Option<Item> {
+    let hub = Url::parse(&snapshot.deep_link.as_ref()?.hub).ok()?;
+    let text = words.fill("link", "hub", &cut(&everdict_app::hub_url::host(&hub)));
+    Some(Item::Press(Action::Open, text))
+}
+
+fn autostart(snapshot: &AppSnapshot, words: &Words) -> Option<Item> {
+    let on = match snapshot.autostart {
+        AutostartState::On => true,
+        AutostartState::Off => false,
+        AutostartState::Unavailable => return None,
+    };
+    Some(Item::Switch(Action::Autostart, words.text("autostart"), on))
 }
 
 /// The only hub's name; several have no line of their own.
@@ -200,6 +323,10 @@ fn wishes(snapshot: &AppSnapshot, words: &Words) -> Vec<Item> {
     } else {
         pause(words)
     }];
+    if snapshot.paused_until.is_none() && !snapshot.active.is_empty() {
+        let text = words.text("finishThenPause");
+        items.push(Item::Press(Action::FinishThenPause, text));
+    }
     let switches: Vec<Item> = snapshot
         .capabilities
         .iter()
@@ -244,6 +371,7 @@ fn quit(snapshot: &AppSnapshot, words: &Words) -> Item {
         vec![
             Item::Press(Action::Quit, words.text("quit.after")),
             Item::Press(Action::QuitNow, words.text("quit.now")),
+            Item::Press(Action::Stay, words.text("quit.stay")),
         ],
     )
 }

@@ -1,7 +1,7 @@
 import "./kit/tokens.css";
 import "./kit/base.css";
 import "./kit/table.css";
-import { isTauri } from "@tauri-apps/api/core";
+import { invoke, isTauri } from "@tauri-apps/api/core";
 import { mount } from "svelte";
 import App from "./App.svelte";
 import type { Host } from "./host/host";
@@ -21,3 +21,6 @@ async function hostOfThisPage(): Promise<Host> {
 const target = document.getElementById("app");
 if (target === null) throw new Error("BUG: index.html has no #app element");
 mount(App, { target, props: { host: await hostOfThisPage() } });
+
+// The desktop app takes a window that never says this for blank. The second frame comes after the first was shown.
+if (isTauri()) requestAnimationFrame(() => requestAnimationFrame(() => void invoke("painted").catch(() => {})));

@@ -20,6 +20,7 @@ mod paths;
 mod private_file;
 mod problem;
 mod registrations;
+pub mod rendering;
 pub mod secrets;
 mod settings;
 mod verdict;

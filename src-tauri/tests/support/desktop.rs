@@ -117,6 +117,16 @@ impl Desktop {
 
     /// Pairs with an embedded hub, as the window's "Use this computer" does where a file may hold the token.
     pub fn pair(&self) {
+        self.with_control(async |control| {
+            control
+                .pair_this_computer("bench", TokenPlace::File)
+                .await
+                .expect("a pairing");
+        });
+    }
+
+    /// Does something with the app's folders while the app isn't running.
+    pub fn with_control(&self, work: impl AsyncFnOnce(&Control)) {
         let paths = Paths::under(&self.everdict_home());
         paths.prepare().expect("the folders");
         // A port of the test's own, and no container engine.
@@ -139,10 +149,7 @@ impl Desktop {
         };
         in_runtime(async {
             let control = Control::start(options).expect("a control");
-            control
-                .pair_this_computer("bench", TokenPlace::File)
-                .await
-                .expect("a pairing");
+            work(&control).await;
             control.leave(Leave::Now).await;
         });
     }
@@ -161,23 +168,59 @@ impl Desktop {
             .expect("the pairings");
         let hub = known[0].hub().expect("an address");
         let store = secrets::open(StoreKind::File, &paths, &EnvSecrets::default());
-        let body = serde_json::json!({
-            "harness": {"id": "sleeper", "version": "1"},
-            "harnessSpec": {"kind": "command", "id": "sleeper", "version": "1", "command": "sleep 300"},
-            "case": {"id": "sleepy", "env": {"kind": "prompt"}, "task": "sleep", "graders": [], "timeoutSec": 300},
-            "runtime": "self",
-        });
         in_runtime(async {
             let key = store
                 .get(&SecretName::api_key(&hub))
                 .await
                 .expect("the hub's key");
             let client = HubClient::new(hub, Some(key)).expect("a client");
-            client.submit(&body).await.expect("the hub takes it");
+            client.submit(&sleeper()).await.expect("the hub takes it");
         });
     }
 
-    fn everdict_home(&self) -> std::path::PathBuf {
+    /// Lists the entries that the desktop starts at login.
+    pub fn autostart_entries(&self) -> Vec<std::path::PathBuf> {
+        let folder = self.folder.path().join("home/config/autostart");
+        let listed = fs::read_dir(folder).into_iter().flatten().flatten();
+        listed.map(|entry| entry.path()).collect()
+    }
+
+    /// Tells whether any file of the app's holds this text.
+    pub fn keeps(&self, text: &str) -> bool {
+        holds(&self.everdict_home(), text.as_bytes())
+    }
+
+    /// Notes every window that is shown from now on; `None` (and a line that says so) without the program for it.
+    pub fn watch_windows(&self, test: &str) -> Option<WindowEye> {
+        if !is_installed("xev") {
+            report_skipped(test, &["xev"]);
+            return None;
+        }
+        // The window manager maps one of its own while it starts.
+        wait_until("the window manager", || {
+            let asked = self.command("wmctrl").arg("-m").stdout(Stdio::null()).status();
+            asked.expect("wmctrl runs").success()
+        });
+        let seen = self.folder.path().join("windows.log");
+        let log = fs::File::create(&seen).expect("a file");
+        let child = self
+            .command("stdbuf")
+            .args(["-oL", "xev", "-root", "-event", "substructure"])
+            .stdout(log)
+            .spawn()
+            .expect("xev starts");
+        Some(WindowEye {
+            seen,
+            _watching: Guarded(child),
+        })
+    }
+
+    /// Returns the folder that everything lies in.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(super) fn everdict_home(&self) -> std::path::PathBuf {
         self.folder.path().join("everdict")
     }
 
@@ -251,6 +294,45 @@ impl Desktop {
     }
 }
 
+/// A case that sleeps for five minutes.
+pub fn sleeper() -> serde_json::Value {
+    serde_json::json!({
+        "harness": {"id": "sleeper", "version": "1"},
+        "harnessSpec": {"kind": "command", "id": "sleeper", "version": "1", "command": "sleep 300"},
+        "case": {"id": "sleepy", "env": {"kind": "prompt"}, "task": "sleep", "graders": [], "timeoutSec": 300},
+        "runtime": "self",
+    })
+}
+
+/// What is shown on the screen over time.
+pub struct WindowEye {
+    seen: std::path::PathBuf,
+    _watching: Guarded,
+}
+
+impl WindowEye {
+    /// Counts the windows that were shown.
+    pub fn mapped(&self) -> usize {
+        self.seen().matches("MapNotify event").count()
+    }
+
+    /// What the X server told.
+    pub fn seen(&self) -> String {
+        fs::read_to_string(&self.seen).expect("what was seen")
+    }
+}
+
+fn holds(folder: &Path, text: &[u8]) -> bool {
+    fs::read_dir(folder).into_iter().flatten().flatten().any(|entry| {
+        let path = entry.path();
+        if path.is_dir() {
+            return holds(&path, text);
+        }
+        let bytes = fs::read(&path).unwrap_or_default();
+        bytes.windows(text.len()).any(|part| part == text)
+    })
+}
+
 /// The app under test.
 pub struct App(Guarded);
 
@@ -272,6 +354,11 @@ impl App {
         descendants(self.0.0.id()).into_iter().any(|child| {
             fs::read_to_string(format!("/proc/{child}/comm")).is_ok_and(|comm| comm.trim_end() == name)
         })
+    }
+
+    /// Names every process that it, or one of those, has started.
+    pub fn everything_below(&self) -> Vec<u32> {
+        descendants(self.0.0.id())
     }
 
     /// Tells whether a web view has a process.

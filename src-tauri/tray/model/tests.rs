@@ -1,5 +1,6 @@
 use everdict_app::control::{
-    AutostartState, CpuMeans, CpuShareView, KeyringState, MachineView, NoticesState, RunnerView, TodayView,
+    AskView, AutostartState, ConsentKind, CpuMeans, CpuShareView, InvitationView, KeyringState, MachineView,
+    NoticesState, RunnerView, TodayView, UpdateView, WaitingView,
 };
 use everdict_exec::HostEnv;
 
@@ -99,7 +100,11 @@ fn job(id: &str) -> JobView {
 
 /// The menu as a person reads it.
 fn shown(snapshot: &AppSnapshot, stage: Stage) -> String {
-    let model = TrayModel::new(snapshot, stage, &english(), NOW);
+    shown_in(&english(), snapshot, stage)
+}
+
+fn shown_in(words: &Words, snapshot: &AppSnapshot, stage: Stage) -> String {
+    let model = TrayModel::new(snapshot, stage, words, NOW);
     let mut text = format!("[{:?}] {}\n", model.glyph, model.tooltip);
     lines(&model.items, 0, &mut text);
     text
@@ -119,88 +124,6 @@ fn lines(items: &[Item], depth: usize, text: &mut String) {
             }
         }
     }
-}
-
-#[test]
-fn an_unpaired_machine_offers_to_pair_and_is_never_shown_as_ready() {
-    let mut snapshot = snapshot(AppState::Unpaired);
-    snapshot.runners.clear();
-    snapshot.last_answer_at = None;
-    insta::assert_snapshot!(shown(&snapshot, Stage::Working), @r"
-    [Offline] Not paired
-    (Not paired)
-    --
-    Open Everdict Runner
-    Pair this machine…
-    --
-    Quit
-    ");
-}
-
-#[test]
-fn an_idle_machine_names_its_hub_and_the_age_of_the_answer() {
-    insta::assert_snapshot!(shown(&snapshot(AppState::Idle), Stage::Working), @r"
-    [Idle] Idle · team.example · just now
-    (Idle · team.example · just now)
-    --
-    Open Everdict Runner
-    Pause ▸
-      1 hour
-      4 hours
-      Until I resume
-    What may run here ▸
-      ✓ Git repositories
-      – Docker
-    --
-    Quit
-    ");
-}
-
-#[test]
-fn running_jobs_can_be_opened_and_stopped_and_quitting_asks() {
-    let mut snapshot = snapshot(AppState::Running);
-    snapshot.active = vec![job("17"), job("18")];
-    insta::assert_snapshot!(shown(&snapshot, Stage::Working), @r"
-    [Busy] Running 2 · team.example · just now
-    (Running 2 · team.example · just now)
-    Running: case-17 · 2 min ▸
-      Open log
-      Stop
-    Running: case-18 · 2 min ▸
-      Open log
-      Stop
-    --
-    Open Everdict Runner
-    Pause ▸
-      1 hour
-      4 hours
-      Until I resume
-    What may run here ▸
-      ✓ Git repositories
-      – Docker
-    --
-    Quit ▸
-      After current job
-      Stop now
-    ");
-}
-
-#[test]
-fn a_paused_machine_offers_to_resume() {
-    let mut snapshot = snapshot(AppState::Paused);
-    snapshot.paused_until = Some("resume".into());
-    insta::assert_snapshot!(shown(&snapshot, Stage::Working), @r"
-    [Paused] Paused
-    (Paused)
-    --
-    Open Everdict Runner
-    Resume
-    What may run here ▸
-      ✓ Git repositories
-      – Docker
-    --
-    Quit
-    ");
 }
 
 #[test]
@@ -241,26 +164,232 @@ fn a_start_without_an_answer_yet_is_no_green_light() {
 }
 
 #[test]
-fn while_quitting_only_hurrying_is_left() {
-    let mut snapshot = snapshot(AppState::Running);
-    snapshot.active = vec![job("17")];
-    insta::assert_snapshot!(shown(&snapshot, Stage::Leaving), @r"
-    [Busy] Finishing before quitting
-    (Finishing before quitting)
-    Running: case-17 · 2 min ▸
-      Open log
-      Stop
-    --
-    Open Everdict Runner
-    Stop now
-    ");
-}
-
-#[test]
 fn several_hubs_share_no_name_and_the_language_is_the_person_s() {
     let mut snapshot = snapshot(AppState::Idle);
     snapshot.runners.push(runner("http://127.0.0.1:8787"));
     let korean = Words::for_session(&HostEnv::from_pairs([("LANG", "ko_KR.UTF-8")]));
     let model = TrayModel::new(&snapshot, Stage::Working, &korean, NOW);
     assert_eq!(model.tooltip, "대기 중 · 방금");
+}
+
+fn offline(cause: &str) -> AppSnapshot {
+    AppSnapshot {
+        cause: Some(cause.into()),
+        last_answer_at: Some("2026-01-01T11:48:00Z".into()),
+        ..snapshot(AppState::Offline)
+    }
+}
+
+fn attention(cause: &str, text: &str) -> AppSnapshot {
+    AppSnapshot {
+        cause: Some(cause.into()),
+        state_text: text.into(),
+        ..snapshot(AppState::Attention)
+    }
+}
+
+fn waiting(state: AppState, reason: WaitingReason) -> AppSnapshot {
+    AppSnapshot {
+        waiting: Some(WaitingView {
+            reason,
+            text: "as the engine says it".into(),
+            since: "2026-01-01T11:00:00Z".into(),
+        }),
+        ..snapshot(state)
+    }
+}
+
+fn running(jobs: &[&str]) -> AppSnapshot {
+    AppSnapshot {
+        active: jobs.iter().map(|id| job(id)).collect(),
+        ..snapshot(AppState::Running)
+    }
+}
+
+fn updating(state: UpdateState) -> AppSnapshot {
+    AppSnapshot {
+        update: Some(UpdateView {
+            state,
+            version: "1.4.0".into(),
+            text: String::new(),
+        }),
+        ..snapshot(AppState::Idle)
+    }
+}
+
+fn held_states() -> Vec<(&'static str, AppSnapshot)> {
+    let paused = |until: &str| AppSnapshot {
+        paused_until: Some(until.into()),
+        ..snapshot(AppState::Paused)
+    };
+    vec![
+        ("paused for ever", paused("resume")),
+        (
+            "paused by the hub",
+            AppSnapshot {
+                hub_pause: Some("maintenance".into()),
+                ..snapshot(AppState::Paused)
+            },
+        ),
+        (
+            "finishing, then paused",
+            AppSnapshot {
+                paused_until: Some("resume".into()),
+                cause: Some("finishing".into()),
+                ..running(&["17"])
+            },
+        ),
+        (
+            "waiting: battery",
+            waiting(AppState::Waiting, WaitingReason::Battery),
+        ),
+        (
+            "waiting: metered",
+            waiting(AppState::Waiting, WaitingReason::Metered),
+        ),
+        ("waiting: hours", waiting(AppState::Waiting, WaitingReason::Hours)),
+        ("waiting: disk", waiting(AppState::Waiting, WaitingReason::Disk)),
+        (
+            "waiting: in use",
+            waiting(AppState::Waiting, WaitingReason::InUse),
+        ),
+        (
+            "waiting with a job",
+            AppSnapshot {
+                waiting: waiting(AppState::Waiting, WaitingReason::Battery).waiting,
+                ..running(&["17"])
+            },
+        ),
+    ]
+}
+
+fn troubled_states() -> Vec<(&'static str, AppSnapshot)> {
+    let causes = [
+        "refused",
+        "dns",
+        "tls",
+        "timeout",
+        "reset",
+        "http",
+        "not_a_hub",
+        "call_refused",
+        "malformed",
+        "network",
+    ];
+    let mut all: Vec<_> = causes.map(|cause| (cause, offline(cause))).into();
+    all.extend([
+        ("revoked", attention("revoked", "access revoked; pair again")),
+        ("removed", attention("removed", "removed by the hub")),
+        (
+            "keyring locked",
+            attention("keyring_locked", "the keyring is locked"),
+        ),
+        (
+            "newer app needed",
+            attention("update_required", "the hub needs a newer runner"),
+        ),
+        (
+            "other trouble",
+            attention("machine", "can't write runners.json: the disk is full"),
+        ),
+        (
+            "consent",
+            AppSnapshot {
+                asks: vec![AskView {
+                    id: "a-1".into(),
+                    hub: "https://team.example".into(),
+                    workspace: "acme".into(),
+                    harness: "h@1".into(),
+                    kind: ConsentKind::Command,
+                    case_id: "case-17".into(),
+                    expires_at: "2026-01-01T12:00:20Z".into(),
+                }],
+                ..snapshot(AppState::Idle)
+            },
+        ),
+        ("update waits", updating(UpdateState::Waiting)),
+        ("update ready", updating(UpdateState::Ready)),
+        ("update failed", updating(UpdateState::Failed)),
+        ("update rolled back", updating(UpdateState::RolledBack)),
+        (
+            "nobody shows notices",
+            AppSnapshot {
+                notices: NoticesState::Unavailable,
+                ..snapshot(AppState::Idle)
+            },
+        ),
+    ]);
+    all
+}
+
+/// Every state that the tray can be in.
+fn states() -> Vec<(&'static str, AppSnapshot, Stage)> {
+    let unpaired = AppSnapshot {
+        runners: Vec::new(),
+        last_answer_at: None,
+        ..snapshot(AppState::Unpaired)
+    };
+    let starting = AppSnapshot {
+        last_answer_at: None,
+        ..snapshot(AppState::Starting)
+    };
+    let autostart = AppSnapshot {
+        autostart: AutostartState::On,
+        ..snapshot(AppState::Idle)
+    };
+    let link = AppSnapshot {
+        deep_link: Some(InvitationView {
+            hub: "https://team.example".into(),
+            label: "bench".into(),
+            text: String::new(),
+            problem: None,
+        }),
+        ..unpaired.clone()
+    };
+    let mut all = vec![
+        ("unpaired", unpaired),
+        ("a link waits", link),
+        ("starting", starting),
+        ("idle", snapshot(AppState::Idle)),
+        ("starts at login", autostart),
+        ("running one", running(&["17"])),
+        ("running three", running(&["17", "18", "19"])),
+    ];
+    all.extend(held_states());
+    all.extend(troubled_states());
+    let mut all: Vec<_> = all
+        .into_iter()
+        .map(|(name, snapshot)| (name, snapshot, Stage::Working))
+        .collect();
+    all.push(("leaving", running(&["17"]), Stage::Leaving));
+    all
+}
+
+fn every_state(locale: &str) -> String {
+    let words = Words::for_session(&HostEnv::from_pairs([("LANG", locale)]));
+    let all = states()
+        .into_iter()
+        .map(|(name, snapshot, stage)| format!("# {name}\n{}\n", shown_in(&words, &snapshot, stage)));
+    all.collect()
+}
+
+#[test]
+fn every_state_has_its_menu_in_english() {
+    insta::assert_snapshot!("every_state_en", every_state("C"));
+}
+
+#[test]
+fn every_state_has_its_menu_in_korean() {
+    let korean = every_state("ko_KR.UTF-8");
+    for english in [
+        "Running",
+        "Waiting",
+        "Needs you:",
+        "Start at",
+        "notifications",
+        "Quit",
+    ] {
+        assert!(!korean.contains(english), "{english}");
+    }
+    insta::assert_snapshot!("every_state_ko", korean);
 }
