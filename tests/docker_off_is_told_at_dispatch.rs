@@ -11,6 +11,10 @@ const BINARY: &str = env!("CARGO_BIN_EXE_everdict-runner-under-test");
 
 /// What the requirement allows for a change to be known.
 const CHANGE_LIMIT: Duration = Duration::from_secs(30);
+/// What it allows for Docker's absence to be known at the start.
+const OFF_AT_START_LIMIT: Duration = Duration::from_secs(5);
+/// A hub decides about a run it got at once; this is for a busy machine.
+const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
 #[tokio::test]
 async fn a_service_case_is_refused_with_need_and_have() {
@@ -18,15 +22,11 @@ async fn a_service_case_is_refused_with_need_and_have() {
     world.topology_settings("endpoint = \"unix:///nonexistent/docker.sock\"");
     let (runner_id, token) = world.pair("laptop").await;
     let _runner = world.runner(&token, &[]);
-    eventually("the hub has heard from the runner", CHANGE_LIMIT, || async {
-        let roster = world.call(reqwest::Method::GET, "/runners", None).await.1;
-        let row = roster["runners"]
-            .as_array()?
-            .iter()
-            .find(|row| row["id"] == runner_id.as_str())?
-            .clone();
-        row["lastSeenAt"].is_string().then_some(())
-    })
+    eventually(
+        "the hub has heard from the runner",
+        OFF_AT_START_LIMIT,
+        || async { world.has_called(&runner_id).await.then_some(()) },
+    )
     .await;
     assert!(
         !world
@@ -101,13 +101,21 @@ async fn docker_is_offered_when_it_comes_and_withdrawn_when_it_goes() {
     let socket = world.home().join("d.sock");
     world.topology_settings(&format!("endpoint = \"unix://{}\"", socket.display()));
     let (runner_id, token) = world.pair("laptop").await;
-    // Short polls: each lease tells anew.
-    let _runner = world.runner(&token, &["--wait-ms", "500"]);
-    eventually("git is offered, docker isn't", CHANGE_LIMIT, || async {
-        let words = world.capabilities(&runner_id).await;
-        (!words.is_empty() && !words.contains(&"docker".to_owned())).then_some(())
-    })
+    // Polls of the default length: what changes must not wait for the end of one.
+    let _runner = world.runner(&token, &[]);
+    eventually(
+        "the runner has said what it offers",
+        OFF_AT_START_LIMIT,
+        || async { world.has_called(&runner_id).await.then_some(()) },
+    )
     .await;
+    assert!(
+        !world
+            .capabilities(&runner_id)
+            .await
+            .contains(&"docker".to_owned())
+    );
+    refused_at_dispatch(&world, &runner_id).await;
     let relay = Relay::start(&socket, docker.socket());
     let begin = Instant::now();
     for (word, wanted) in [("docker", true), ("browser", true)] {
@@ -117,6 +125,7 @@ async fn docker_is_offered_when_it_comes_and_withdrawn_when_it_goes() {
         .await;
     }
     println!("on after {} ms", begin.elapsed().as_millis());
+    taken_at_dispatch(&world, &runner_id).await;
     drop(relay);
     let begin = Instant::now();
     for word in ["docker", "browser"] {
@@ -126,4 +135,29 @@ async fn docker_is_offered_when_it_comes_and_withdrawn_when_it_goes() {
         .await;
     }
     println!("off after {} ms", begin.elapsed().as_millis());
+    refused_at_dispatch(&world, &runner_id).await;
+}
+
+/// The hub refuses a service case for this runner, in the runner's words of the moment.
+async fn refused_at_dispatch(world: &World, runner_id: &str) {
+    let run = world
+        .submit(service_run("refused", &format!("self:{runner_id}")))
+        .await;
+    let record = world.run_is(&run, &["failed"], ANSWER_LIMIT).await;
+    let words = record["error"]["message"].as_str().unwrap_or_default();
+    assert!(words.contains("has no docker"), "{record}");
+}
+
+/// The hub hands a service case to this runner, which may fail for all this test cares: its poll is up.
+async fn taken_at_dispatch(world: &World, runner_id: &str) {
+    let run = world
+        .submit(service_run("taken", &format!("self:{runner_id}")))
+        .await;
+    let record = world
+        .run_is(&run, &["running", "succeeded", "failed"], ANSWER_LIMIT)
+        .await;
+    assert_ne!(record["error"]["code"], "BAD_REQUEST", "{record}");
+    let cancel = format!("/runs/{run}/cancel");
+    let _ = world.call(reqwest::Method::POST, &cancel, None).await;
+    world.run_is(&run, &["succeeded", "failed"], CHANGE_LIMIT).await;
 }

@@ -60,14 +60,22 @@ impl World {
         format!("everdict.install={id}")
     }
 
-    /// What the hub knows of a runner's capabilities.
-    pub async fn capabilities(&self, runner: &str) -> Vec<String> {
+    async fn row(&self, runner: &str) -> Value {
         let (_, roster) = self.call(reqwest::Method::GET, "/runners", None).await;
         let rows = roster["runners"].as_array().cloned().unwrap_or_default();
-        let row = rows
-            .into_iter()
+        rows.into_iter()
             .find(|row| row["id"] == runner)
-            .unwrap_or_default();
+            .unwrap_or_default()
+    }
+
+    /// Whether the hub has heard from a runner, and with it what it offers.
+    pub async fn has_called(&self, runner: &str) -> bool {
+        self.row(runner).await["lastSeenAt"].is_string()
+    }
+
+    /// What the hub knows of a runner's capabilities.
+    pub async fn capabilities(&self, runner: &str) -> Vec<String> {
+        let row = self.row(runner).await;
         let words = row["capabilities"].as_array().cloned().unwrap_or_default();
         words
             .iter()

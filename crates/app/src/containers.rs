@@ -38,8 +38,8 @@ use crate::settings::{Settings, TopologySettings};
 use identity::Identity;
 use opened::Opened;
 
-pub(crate) use disk::free_bytes;
 pub use disk::size;
+pub(crate) use disk::{Wanted, free_bytes};
 pub use report::{ContainerReport, GcReport, Item, clean_up, look_around, missing_images};
 pub use watchdog::watchdog_main;
 
@@ -181,14 +181,14 @@ impl Door {
     /// Opens for a case that needs containers.
     ///
     /// # Errors
-    /// Infra, retryable: no engine answers, or the disk is low.
-    pub(crate) async fn enter(&self) -> Result<Means, Fault> {
+    /// Infra, retryable: no engine answers, the disk is low, or has less free than the case wants.
+    pub(crate) async fn enter(&self, wanted: Option<&Wanted>) -> Result<Means, Fault> {
         let known = self.room.offer.borrow().clone();
         if !matches!(known, ContainerOffer::Ready(_)) {
             // The case was handed out for what was offered; perhaps it is there again.
             self.room.look().await;
         }
-        self.room.enter().await
+        self.room.enter(wanted).await
     }
 }
 
@@ -285,7 +285,7 @@ impl Room {
         }
     }
 
-    async fn enter(&self) -> Result<Means, Fault> {
+    async fn enter(&self, wanted: Option<&Wanted>) -> Result<Means, Fault> {
         let mut opened = self.opened.lock().await;
         let offer = self.offer.borrow().clone();
         let refused = |why| Err(Fault::new(ErrorCode::DriverProvisionFailed, why));
@@ -299,6 +299,9 @@ impl Room {
         // The disk may have filled up since the last look.
         if let ContainerOffer::HeldBack(why) = self.judge_disk(opened) {
             return refused(why);
+        }
+        if let Some(wanted) = wanted {
+            wanted.check([opened.root_dir()])?;
         }
         opened.watch_over(&self.options);
         Ok(opened.means())

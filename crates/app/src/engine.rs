@@ -19,7 +19,7 @@ use serde::Serialize;
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinSet;
 
-use crate::containers::{ContainerOptions, Containers, Door};
+use crate::containers::{ContainerOptions, Containers, Door, Wanted};
 use crate::hub_url;
 use crate::problem::{Problem, Result};
 
@@ -180,8 +180,12 @@ pub(crate) fn executor(door: Door, allowed: impl Fn() -> bool + Send + Sync + 's
     Arc::new(move |job, mut context| {
         let (door, allowed) = (door.clone(), allowed());
         async move {
+            let wanted = Wanted::of(&job);
+            if let Some(wanted) = &wanted {
+                wanted.check([context.work_root.as_path()])?;
+            }
             if allowed && needs_containers(&job) {
-                let means = door.enter().await?;
+                let means = door.enter(wanted.as_ref()).await?;
                 context.services = Some(Arc::new(DockerTopologies::new(means.topologies)));
                 context.containers = Some(means.cases);
             }
@@ -239,3 +243,6 @@ async fn merge(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

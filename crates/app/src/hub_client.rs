@@ -132,13 +132,28 @@ impl HubClient {
         self.decode(request).await
     }
 
-    /// Lists runs, newest first.
+    /// Lists up to `limit` runs, newest first, in as many pages as that takes.
     ///
     /// # Errors
     /// Any [`HubFault`].
-    pub async fn runs(&self) -> Result<Vec<RunRecord>, HubFault> {
-        let list: RunList = self.get("runs").await?;
-        Ok(list.runs)
+    pub async fn runs(&self, limit: usize) -> Result<Vec<RunRecord>, HubFault> {
+        let mut runs = Vec::new();
+        let mut cursor = None;
+        while runs.len() < limit {
+            let query = cursor.as_ref().map(|cursor: &String| ("cursor", cursor.as_str()));
+            let request = self.request_with(Method::GET, &["runs"], query);
+            let page: RunList = self.decode(request).await?;
+            // A hub that gives the same page again and again must not keep us.
+            let more = page.next_cursor.filter(|next| cursor.as_ref() != Some(next));
+            let empty = page.runs.is_empty();
+            runs.extend(page.runs);
+            match more {
+                Some(next) if !empty => cursor = Some(next),
+                _ => break,
+            }
+        }
+        runs.truncate(limit);
+        Ok(runs)
     }
 
     /// Asks the hub to stop a run.
@@ -171,11 +186,26 @@ impl HubClient {
     /// # Errors
     /// Any [`HubFault`].
     pub async fn logs(&self, id: &RunId) -> Result<String, HubFault> {
-        let request = self
-            .request(Method::GET, &["runs", id.as_str(), "logs"])
-            .header("accept", "application/json");
-        let log: RunLogs = self.decode(request).await?;
-        Ok(log.text)
+        let mut text = String::new();
+        let mut after = None;
+        loop {
+            let query = after.as_ref().map(|after: &String| ("after", after.as_str()));
+            let request = self
+                .request_with(Method::GET, &["runs", id.as_str(), "logs"], query)
+                .header("accept", "application/json");
+            let log: RunLogs = self.decode(request).await?;
+            if !text.is_empty() && !log.text.is_empty() {
+                text.push('\n');
+            }
+            text.push_str(&log.text);
+            // A document holds so many lines at most; one without line numbers is the whole log.
+            let counted = log.lines.as_ref().is_some_and(|lines| !lines.is_empty());
+            let last = log.last.filter(|_| counted).map(|last| last.to_string());
+            match last {
+                Some(last) if after.as_ref() != Some(&last) => after = Some(last),
+                _ => return Ok(text),
+            }
+        }
     }
 
     /// Follows the log of a run until it ends; a cut connection is resumed where it was.
@@ -221,11 +251,18 @@ impl HubClient {
     }
 
     fn request(&self, method: Method, segments: &[&str]) -> RequestBuilder {
+        self.request_with(method, segments, None)
+    }
+
+    fn request_with(&self, method: Method, segments: &[&str], query: Option<(&str, &str)>) -> RequestBuilder {
         let mut url = self.base.clone();
         url.path_segments_mut()
             .expect("BUG: a hub address is http or https, which have segments")
             .pop_if_empty()
             .extend(segments);
+        if let Some((name, value)) = query {
+            url.query_pairs_mut().append_pair(name, value);
+        }
         let mut request = self.http.request(method, url);
         if let Some(credential) = &self.credential {
             request = request.bearer_auth(credential.expose_secret());

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::decode::fields::{opt, opt_min1, positive};
 use crate::decode::{DecodeError, carry, checked, from_value, tagged, unexpected};
+use crate::disk::DiskSize;
 use crate::ids::CaseId;
 
 /// The time a case gets when it names none, in seconds; set by the protocol.
@@ -351,6 +352,9 @@ pub struct ResourceRequest {
     pub memory_mb: Option<u64>,
     #[serde(default, with = "opt_min1", skip_serializing_if = "Option::is_none")]
     pub gpu: Option<u64>,
+    /// Free disk that it needs when it begins.
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
+    pub disk: Option<DiskSize>,
 }
 
 /// What a case may reach over the network. Hosts are listed with [`NetworkMode::Allowlist`] only.

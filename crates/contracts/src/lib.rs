@@ -17,6 +17,7 @@
 pub mod capability;
 pub mod case;
 mod decode;
+pub mod disk;
 pub mod failure;
 pub mod fault;
 pub mod harness;
@@ -36,6 +37,7 @@ pub mod track;
 pub use capability::{Capability, UnknownCapability, required_capabilities};
 pub use case::*;
 pub use decode::{DecodeError, DecodeErrorKind, JsonInput, decode};
+pub use disk::{DiskSize, NoDiskSize};
 pub use failure::{CaseFailure, FailureClass, FailurePlacement, FailureStage};
 pub use fault::{ErrorBody, ErrorCode, Fault, FaultExtra, SIGNAL_OOM};
 pub use harness::command::*;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::case::EvalCase;
-use crate::decode::fields::{num, opt};
+use crate::decode::fields::{num, opt, opt_count, positive};
 use crate::harness::HarnessSpec;
 use crate::ids::{CaseId, RunId, Subject, WorkspaceId};
 use crate::job::{HarnessRef, Priority};
@@ -146,16 +146,37 @@ pub struct RunError {
     pub message: String,
 }
 
-/// Reply of `GET /runs`.
+/// Reply of `GET /runs`: one page, newest first.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct RunList {
     pub runs: Vec<RunRecord>,
+    /// Pass this as `cursor` to get the next page; absent on the last one.
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
 }
 
-/// Reply of `GET /runs/:id/logs`.
+/// Reply of `GET /runs/:id/logs`. A control plane that has no line numbers leaves out `lines` and `last`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunLogs {
     pub status: RunStatus,
     pub found: bool,
+    /// The lines, joined by newlines.
     pub text: String,
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
+    pub lines: Option<Vec<LogLine>>,
+    /// Pass this as `after` to get what comes next.
+    #[serde(default, with = "opt_count", skip_serializing_if = "Option::is_none")]
+    pub last: Option<u64>,
+}
+
+/// One line of a run's log; also the data of a `line` event of the stream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogLine {
+    /// Counts from 1 within the run.
+    #[serde(deserialize_with = "positive")]
+    pub seq: u64,
+    /// ISO 8601.
+    pub at: String,
+    pub line: String,
 }

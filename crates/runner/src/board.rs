@@ -6,7 +6,7 @@ mod status;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use everdict_contracts::{Capability, CaseJob, JobId, StatusLevel};
+use everdict_contracts::{CaseJob, JobId, StatusLevel};
 use jiff::Timestamp;
 use tokio::sync::{broadcast, watch};
 
@@ -145,8 +145,9 @@ impl Board {
         });
     }
 
-    pub(crate) fn offered(&self) -> Vec<Capability> {
-        self.shared.snapshot.borrow().capabilities.offered()
+    /// The words to offer with a lease or a heartbeat.
+    pub(crate) fn offered(&self) -> Vec<String> {
+        self.shared.snapshot.borrow().capabilities.words()
     }
 
     pub(crate) fn job_started(&self, job_id: &JobId, lease_epoch: u64, job: &CaseJob) -> ActiveJob {
@@ -168,8 +169,10 @@ impl Board {
     }
 
     pub(crate) fn job_finished(&self, summary: JobSummary) {
-        self.hidden().note = summary.failure.as_ref().map(status::failure_note);
+        let note = summary.failure.as_ref().map(status::failure_note);
+        self.hidden().note.clone_from(&note);
         self.refresh(|snapshot| {
+            snapshot.note = note;
             snapshot.active.retain(|job| job.job_id != summary.job_id);
             snapshot.counters.count(summary.outcome);
         });

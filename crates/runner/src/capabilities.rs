@@ -108,6 +108,13 @@ impl CapabilityReport {
             .map(|entry| entry.capability)
             .collect()
     }
+
+    /// [`Self::offered`] as the wire has it.
+    #[must_use]
+    pub fn words(&self) -> Vec<String> {
+        let offered = self.offered().into_iter();
+        offered.map(|capability| capability.as_str().to_owned()).collect()
+    }
 }
 
 /// Probes this machine once; starts no process and waits for nothing.

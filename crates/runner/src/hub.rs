@@ -11,6 +11,7 @@ use rmcp::model::JsonObject;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::board::Board;
 use crate::session::{CallError, HubSession, Reply};
@@ -24,6 +25,11 @@ const POLL_MARGIN: Duration = Duration::from_secs(15);
 /// A poll that is held this long on an open session shows that the hub is there; without this the runner would look
 /// offline until its first poll ends. Errors come faster, so a hub that fails does not flicker.
 const HELD: Duration = Duration::from_millis(200);
+
+/// By then a poll that was called off has ended.
+const LAST_WORD: Duration = Duration::from_millis(1_500);
+/// A poll that was on its way to the hub when it was called off is told again.
+const CALL_OFF_AGAIN: Duration = Duration::from_millis(250);
 
 /// The typed face of a [`HubSession`]. Each answer and each failure shows on the board.
 #[derive(Clone)]
@@ -97,11 +103,32 @@ impl Hub {
             self.board.update_required(*server_protocol);
             return Ok(Poll::UpdateRequired);
         }
+        if matches!(outcome, Err(CallError::CalledOff)) {
+            return Ok(Poll::Empty);
+        }
         self.show(&outcome);
         match outcome?.0 {
             LeaseReply::Leased(lease) => open(lease),
             LeaseReply::Idle | LeaseReply::UpdateRequired { .. } => Ok(Poll::Empty),
         }
+    }
+
+    /// Calls off a poll that waits, and hears it out: a job that was handed to it in that moment is not lost.
+    pub(crate) async fn last_word(
+        &self,
+        mut poll: std::pin::Pin<&mut impl Future<Output = Result<Poll, CallError>>>,
+    ) -> Result<Poll, CallError> {
+        let deadline = Instant::now() + LAST_WORD;
+        // Without a session nothing waits at the hub.
+        while self.session.is_open() && Instant::now() < deadline {
+            self.session.call_off_polls();
+            tokio::select! {
+                biased;
+                polled = &mut poll => return polled,
+                () = tokio::time::sleep(CALL_OFF_AGAIN) => {}
+            }
+        }
+        Ok(Poll::Empty)
     }
 
     pub(crate) async fn heartbeat(&self, args: &HeartbeatArgs) -> Result<HeartbeatReply, CallError> {

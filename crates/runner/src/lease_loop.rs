@@ -34,7 +34,7 @@ pub(crate) async fn work(core: Arc<Core>) {
     let mut early_replies = 0_u32;
     let mut wishes = core.try_now.subscribe();
     let mut held = core.held.subscribe();
-    loop {
+    while !core.stop.drain.is_cancelled() {
         // The sender lives in the core, so the wait ends only as asked.
         tokio::select! {
             biased;
@@ -45,12 +45,11 @@ pub(crate) async fn work(core: Arc<Core>) {
         let args = lease_args(&core);
         // A wish during the poll asks for the next one, so only older ones are done with.
         wishes.mark_unchanged();
-        let polled = tokio::select! {
-            biased;
-            // First, so that a job that arrives together with the wish to drain is run rather than left to expire.
-            polled = core.hub.lease(&args) => polled,
-            () = core.stop.drain.cancelled() => return,
-            _ = held.wait_for(|held| *held) => continue,
+        let polled = match poll(&core, &args, &mut held).await {
+            Ended::ByItself(polled) => polled,
+            // Called off: it ended early by our own wish.
+            Ended::CalledOff(Ok(Poll::Empty) | Err(_)) => continue,
+            Ended::CalledOff(polled) => polled,
         };
         if polled.is_ok() {
             errors.reset();
@@ -83,10 +82,29 @@ pub(crate) async fn work(core: Arc<Core>) {
         if let Some(pause) = pause {
             rest(&core, &mut wishes, pause).await;
         }
-        if core.stop.drain.is_cancelled() {
-            return;
-        }
     }
+}
+
+/// How a poll ended.
+enum Ended {
+    ByItself(Result<Poll, CallError>),
+    CalledOff(Result<Poll, CallError>),
+}
+
+/// Polls once. The poll is called off when no job is wanted any more, or when what it offers is no longer so: the hub
+/// must not hand out by, or refuse by, what was true up to a whole poll ago.
+async fn poll(core: &Core, args: &LeaseArgs, held: &mut watch::Receiver<bool>) -> Ended {
+    let mut seen = core.board.subscribe();
+    let mut poll = std::pin::pin!(core.hub.lease(args));
+    tokio::select! {
+        biased;
+        // First, so that a job that arrives together with the wish to drain is run rather than left to expire.
+        polled = &mut poll => return Ended::ByItself(polled),
+        () = core.stop.drain.cancelled() => {}
+        _ = held.wait_for(|held| *held) => {}
+        _ = seen.wait_for(|seen| Some(seen.capabilities.words()) != args.capabilities) => {}
+    }
+    Ended::CalledOff(core.hub.last_word(poll).await)
 }
 
 /// Pauses, unless the runner drains or somebody asks for a try now.
@@ -103,7 +121,7 @@ fn lease_args(core: &Core) -> LeaseArgs {
     let (status, level) = core.board.status();
     LeaseArgs {
         wait_ms: Some(core.config.wait()),
-        capabilities: Some(core.capabilities()),
+        capabilities: Some(core.board.offered()),
         os: Some(os_name().to_owned()),
         version: Some(core.config.version.clone()),
         protocol: Some(PROTOCOL_VERSION),

@@ -63,17 +63,6 @@ pub(crate) struct Core {
     pub(crate) tasks: TaskTracker,
 }
 
-impl Core {
-    /// The words to offer with a lease or a heartbeat.
-    pub(crate) fn capabilities(&self) -> Vec<String> {
-        self.board
-            .offered()
-            .into_iter()
-            .map(|capability| capability.as_str().to_owned())
-            .collect()
-    }
-}
-
 impl Runner {
     /// Starts a runner that runs cases as the product does. Must be called within a tokio runtime, after
     /// [`crate::session::install_crypto`].

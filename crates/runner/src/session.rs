@@ -8,6 +8,7 @@
 
 mod fault;
 mod http;
+mod recall;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -26,6 +27,7 @@ use secrecy::SecretString;
 pub use fault::{CallError, UnreachableCause};
 use fault::{HttpFault, clip_line};
 use http::HubHttp;
+use recall::Recall;
 
 /// Handshake budget: two small round trips. Longer means a black hole, and the loop's back-off is better.
 const INITIALIZE_TIMEOUT: Duration = Duration::from_secs(15);
@@ -89,6 +91,7 @@ struct SessionShared {
     url: reqwest::Url,
     client: reqwest::Client,
     version: String,
+    recall: Recall,
     slot: Mutex<Slot>,
 }
 
@@ -141,6 +144,7 @@ impl HubSession {
                 url,
                 client,
                 version: version.to_owned(),
+                recall: Recall::default(),
                 slot: Mutex::default(),
             }),
         })
@@ -179,6 +183,12 @@ impl HubSession {
             self.retire(second.generation);
         }
         settled.map(|text| Reply { text, repeated: true })
+    }
+
+    /// Ends the `lease_job` calls that wait now: each returns within a second with what the hub had for it, or with
+    /// [`CallError::CalledOff`].
+    pub fn call_off_polls(&self) {
+        self.shared.recall.wish();
     }
 
     /// Whether there is a session that no call has given up.
@@ -250,7 +260,7 @@ impl HubSession {
 }
 
 async fn connect(shared: Arc<SessionShared>, generation: u64) -> Result<Arc<Live>, CallError> {
-    let backend = HubHttp::new(shared.client.clone());
+    let backend = HubHttp::new(shared.client.clone(), shared.recall.clone());
     let mut config = StreamableHttpClientTransportConfig::with_uri(shared.url.as_str())
         .max_concurrent_requests(MAX_CALLS_IN_FLIGHT);
     config.reinit_on_expired_session = false;

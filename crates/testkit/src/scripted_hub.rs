@@ -88,6 +88,17 @@ impl ScriptedHub {
         self.state.edit(|inner| inner.json_replies = true);
     }
 
+    /// From now on calls that are called off are not ended, as by a hub that doesn't know the notification.
+    pub fn ignore_call_offs(&self) {
+        self.state.edit(|inner| inner.deaf = true);
+    }
+
+    /// The calls that were called off so far.
+    #[must_use]
+    pub fn called_off(&self) -> usize {
+        self.state.read(|inner| inner.called_off.len())
+    }
+
     /// From now on no token is accepted.
     pub fn revoke_token(&self) {
         self.state.edit(|inner| inner.revoked = true);

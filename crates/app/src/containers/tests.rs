@@ -66,7 +66,7 @@ async fn the_offer_follows_an_engine_that_comes_and_goes() {
         matches!(&absent, ContainerOffer::Absent(why) if why.contains("topology.endpoint")),
         "{absent:?}"
     );
-    let fault = containers.door().enter().await.err().unwrap();
+    let fault = containers.door().enter(None).await.err().unwrap();
     assert!(fault.failure().retryable, "{fault:?}");
     engine.come_back();
     let ready = offered(&mut offer, "the engine", |offer| {
@@ -77,7 +77,7 @@ async fn the_offer_follows_an_engine_that_comes_and_goes() {
         matches!(&ready, ContainerOffer::Ready(words) if words.contains(&engine.address())),
         "{ready:?}"
     );
-    assert!(containers.door().enter().await.is_ok());
+    assert!(containers.door().enter(None).await.is_ok());
     engine.go_away();
     offered(&mut offer, "its going", |offer| {
         matches!(offer, ContainerOffer::Absent(_))
@@ -97,7 +97,7 @@ async fn a_case_that_comes_before_the_next_look_finds_an_engine_that_is_back() {
     .await;
     engine.come_back();
     let begin = std::time::Instant::now();
-    assert!(containers.door().enter().await.is_ok());
+    assert!(containers.door().enter(None).await.is_ok());
     assert!(begin.elapsed() < PROBE_EVERY);
     containers.close().await;
 }
@@ -116,7 +116,7 @@ async fn below_the_floor_no_case_is_taken_and_nothing_is_created() {
         matches!(&held, ContainerOffer::HeldBack(why) if why.starts_with("disk low: ")),
         "{held:?}"
     );
-    let fault = containers.door().enter().await.err().unwrap();
+    let fault = containers.door().enter(None).await.err().unwrap();
     assert!(fault.message.starts_with("disk low: "), "{fault:?}");
     assert!(fault.failure().retryable, "{fault:?}");
     assert!(engine.pulls().is_empty() && engine.containers().is_empty());

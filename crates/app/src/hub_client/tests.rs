@@ -141,6 +141,47 @@ fn run(status: &str) -> String {
     .to_string()
 }
 
+#[tokio::test]
+async fn runs_are_fetched_page_by_page_and_no_more_than_wanted() {
+    let list = get(|uri: axum::http::Uri| async move {
+        let page = match uri.query() {
+            None => format!(r#"{{"runs": [{0}, {0}], "nextCursor": "a b"}}"#, run("queued")),
+            Some("cursor=a+b") => format!(r#"{{"runs": [{}], "nextCursor": "c"}}"#, run("queued")),
+            Some("cursor=c") => format!(r#"{{"runs": [{}]}}"#, run("queued")),
+            other => panic!("{other:?}"),
+        };
+        answer(200, JSON, &page)
+    });
+    let client = client(serve(Router::new().route("/runs", list)).await);
+    for (limit, found) in [(0, 0), (1, 1), (2, 2), (3, 3), (50, 4)] {
+        assert_eq!(client.runs(limit).await.unwrap().len(), found, "{limit}");
+    }
+}
+
+#[tokio::test]
+async fn a_log_that_is_longer_than_a_document_is_whole() {
+    let logs = get(|uri: axum::http::Uri| async move {
+        let page = match uri.query() {
+            None => json!({"status": "succeeded", "found": true, "text": "one\ntwo", "last": 2, "lines": [
+                {"seq": 1, "at": "2026-01-01T00:00:00Z", "line": "one"},
+                {"seq": 2, "at": "2026-01-01T00:00:00Z", "line": "two"},
+            ]}),
+            Some("after=2") => {
+                json!({"status": "succeeded", "found": true, "text": "three", "last": 3, "lines": [
+                    {"seq": 3, "at": "2026-01-01T00:00:00Z", "line": "three"},
+                ]})
+            }
+            Some("after=3") => {
+                json!({"status": "succeeded", "found": false, "text": "", "last": 3, "lines": []})
+            }
+            other => panic!("{other:?}"),
+        };
+        answer(200, JSON, &page.to_string())
+    });
+    let client = client(serve(Router::new().route("/runs/r/logs", logs)).await);
+    assert_eq!(client.logs(&RunId::from("r")).await.unwrap(), "one\ntwo\nthree");
+}
+
 async fn lines_of(url: Url) -> (Vec<String>, usize) {
     let mut follow = client(url).follow(&RunId::from("r"));
     let mut lines = Vec::new();

@@ -15,8 +15,8 @@ const ASKED_AT_ONCE: usize = 4;
 
 pub(crate) async fn run(context: &Context, args: &RunsArgs) -> Result<Exit> {
     let client = context.client(&args.access).await?;
-    let runs = client.runs().await?;
-    let shown: Vec<RunRecord> = stream::iter(runs.into_iter().take(args.limit))
+    let runs = client.runs(args.limit).await?;
+    let shown: Vec<RunRecord> = stream::iter(runs)
         .map(|run| detailed(&client, run))
         .buffered(ASKED_AT_ONCE)
         .try_collect()

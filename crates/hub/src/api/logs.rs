@@ -9,10 +9,10 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
-use everdict_contracts::Fault;
+use everdict_contracts::{Fault, LogLine, RunLogs};
 use everdict_store::{LogRow, RunRow, RunStatus};
 use futures_util::stream;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use tokio::sync::watch;
 
 use super::{Answer, Params, Refused, Segments, answer, runs::visible};
@@ -37,32 +37,22 @@ pub(crate) struct Asked {
     after: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
-struct Line<'a> {
-    seq: u64,
-    at: String,
-    line: &'a str,
-}
-
-impl<'a> Line<'a> {
-    fn of(row: &'a LogRow) -> Self {
-        Self {
-            seq: row.seq,
-            at: clock::iso(row.at),
-            line: &row.line,
-        }
+fn wire_status(status: RunStatus) -> everdict_contracts::RunStatus {
+    use everdict_contracts::RunStatus as Wire;
+    match status {
+        RunStatus::Queued => Wire::Queued,
+        RunStatus::Running => Wire::Running,
+        RunStatus::Succeeded => Wire::Succeeded,
+        RunStatus::Failed => Wire::Failed,
     }
 }
 
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Document<'a> {
-    status: &'static str,
-    found: bool,
-    text: String,
-    lines: Vec<Line<'a>>,
-    /// Pass this as `after` to get what comes next.
-    last: u64,
+fn line(row: &LogRow) -> LogLine {
+    LogLine {
+        seq: row.seq,
+        at: clock::iso(row.at),
+        line: row.line.clone(),
+    }
 }
 
 /// Answers `GET /runs/{id}/logs`: a JSON document, or server-sent events with `follow=1` or an `Accept`
@@ -82,12 +72,12 @@ pub(crate) async fn logs(
     }
     let rows = shared.store.logs(&id, after, DOCUMENT).await.map_err(storage)?;
     let text: Vec<_> = rows.iter().map(|row| row.line.as_str()).collect();
-    let document = Document {
-        status: run.status.as_str(),
+    let document = RunLogs {
+        status: wire_status(run.status),
         found: !rows.is_empty(),
         text: text.join("\n"),
-        last: rows.last().map_or(after, |row| row.seq),
-        lines: rows.iter().map(Line::of).collect(),
+        last: Some(rows.last().map_or(after, |row| row.seq)),
+        lines: Some(rows.iter().map(line).collect()),
     };
     answer(StatusCode::OK, &document)
 }
@@ -198,7 +188,7 @@ impl Follower {
                 break;
             }
             self.last = row.seq;
-            let data = serde_json::to_string(&Line::of(row)).unwrap_or_default();
+            let data = serde_json::to_string(&line(row)).unwrap_or_default();
             let _ = write!(out, "id: {}\nevent: log\ndata: {data}\n\n", row.seq);
         }
         (!out.is_empty()).then(|| Bytes::from(out))

@@ -1,5 +1,6 @@
 //! Logs, read afterwards and live.
 
+use everdict_contracts::{RunLogs, RunStatus};
 use reqwest::{Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -139,13 +140,19 @@ async fn a_finished_log_is_a_document_or_a_stream_that_ends() {
     runner.submit(&run, 1).await;
     let (status, log) = world.http().get(&format!("/runs/{run}/logs")).await;
     assert_eq!(status, StatusCode::OK);
+    let log: RunLogs = everdict_contracts::decode(log).unwrap();
     assert_eq!(
-        (&log["status"], &log["found"], &log["text"]),
-        (&json!("succeeded"), &json!(true), &json!("only"))
+        (log.status, log.found, log.text.as_str(), log.last),
+        (RunStatus::Succeeded, true, "only", Some(1))
     );
-    assert_eq!(log["last"], 1);
+    let lines = log.lines.unwrap();
+    assert_eq!(
+        (lines.len(), lines[0].seq, lines[0].line.as_str()),
+        (1, 1, "only")
+    );
     let (_, rest) = world.http().get(&format!("/runs/{run}/logs?after=1")).await;
-    assert_eq!((&rest["found"], &rest["text"]), (&json!(false), &json!("")));
+    let rest: RunLogs = everdict_contracts::decode(rest).unwrap();
+    assert_eq!((rest.found, rest.text.as_str(), rest.last), (false, "", Some(1)));
     let mut events = Events::open(&world, &run, None).await;
     assert_eq!(events.next().await.unwrap().2, json!({"status": "succeeded"}));
     assert_eq!(events.lines(1).await, ["only"]);

@@ -1,5 +1,6 @@
 //! Submitting runs, what becomes of them, and the harness registry.
 
+use everdict_contracts::RunList;
 use everdict_hub::Role;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
@@ -166,14 +167,16 @@ async fn runs_are_listed_newest_first_in_pages_and_only_to_their_workspace() {
     };
     assert_eq!(ids(&first), runs[..3]);
     assert_eq!(first["runs"][0].get("caseSpec"), None);
-    let cursor = first["nextCursor"].as_str().unwrap();
+    let page: RunList = everdict_contracts::decode(first.clone()).unwrap();
+    let cursor = page.next_cursor.unwrap();
     let (_, second) = world
         .http()
         .get(&format!("/runs?limit=3&cursor={cursor}&include=result"))
         .await;
     assert_eq!(ids(&second), runs[3..]);
     assert!(second["runs"][0]["caseSpec"].is_object());
-    assert_eq!(second.get("nextCursor"), None);
+    let page: RunList = everdict_contracts::decode(second.clone()).unwrap();
+    assert_eq!((page.runs.len(), page.next_cursor), (2, None));
     for bad in ["0", "9999", "x", "-1"] {
         let (status, _) = world.http().get(&format!("/runs?limit={bad}")).await;
         assert_eq!(status, StatusCode::BAD_REQUEST);

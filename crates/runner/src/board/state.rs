@@ -25,6 +25,9 @@ pub struct RunnerSnapshot {
     pub capabilities: CapabilityReport,
     /// Counts since the start of this runner.
     pub counters: Counters,
+    /// Why the last job failed, in one line, until one ends well. The hub's roster shows it too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 impl RunnerSnapshot {
@@ -35,6 +38,7 @@ impl RunnerSnapshot {
             last_answer: None,
             capabilities,
             counters: Counters::default(),
+            note: None,
         }
     }
 }
@@ -253,6 +257,8 @@ impl Link {
             CallError::NotAHub { detail } => (OfflineCause::NotAHub, detail),
             CallError::Refused { text } => (OfflineCause::CallRefused, text),
             CallError::Malformed { detail } => (OfflineCause::Malformed, detail),
+            // A wish of this side says nothing about the hub.
+            CallError::CalledOff => return Self::Connecting,
         };
         Self::Offline {
             cause,

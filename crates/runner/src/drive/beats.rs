@@ -70,7 +70,7 @@ async fn beat_on(beats: &Beats) {
         let args = HeartbeatArgs {
             job_id: Some(attempt.job_id.clone()),
             lease_epoch: Some(attempt.lease_epoch),
-            capabilities: Some(core.capabilities()),
+            capabilities: Some(core.board.offered()),
             status: Some(status),
             status_level: Some(level),
         };

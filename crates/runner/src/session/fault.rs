@@ -40,6 +40,9 @@ pub enum CallError {
         /// Where the reply leaves the protocol.
         detail: String,
     },
+    /// The poll was called off here, and brought nothing.
+    #[error("the poll was called off")]
+    CalledOff,
 }
 
 impl CallError {
@@ -47,7 +50,7 @@ impl CallError {
     pub(super) fn may_be_the_session(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::NotAHub { .. } | Self::Malformed { .. } => true,
-            Self::Unauthorized { .. } | Self::Refused { .. } => false,
+            Self::Unauthorized { .. } | Self::Refused { .. } | Self::CalledOff => false,
         }
     }
 
@@ -102,6 +105,8 @@ pub(super) enum HttpFault {
     Transport { cause: UnreachableCause, detail: String },
     #[error("{detail}")]
     Malformed { detail: String },
+    #[error("the poll was called off")]
+    CalledOff,
 }
 
 impl HttpFault {
@@ -115,6 +120,7 @@ impl HttpFault {
             Self::NotMcp { detail } => CallError::NotAHub { detail },
             Self::Transport { cause, detail } => CallError::Unreachable { cause, detail },
             Self::Malformed { detail } => CallError::Malformed { detail },
+            Self::CalledOff => CallError::CalledOff,
         }
     }
 

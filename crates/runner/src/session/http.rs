@@ -24,6 +24,7 @@ use secrecy::{ExposeSecret, SecretString};
 use sse_stream::{Sse, SseStream};
 
 use super::fault::{HttpFault, clip_line};
+use super::recall::{Notice, Recall, poll_id};
 
 /// A SYN that is not answered within this is a dead network; a handshake over a slow link takes about two.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -97,13 +98,15 @@ pub(super) struct HubHttp {
     client: reqwest::Client,
     /// The last fault, because a failed `initialize` reaches the caller of rmcp only as text.
     last_fault: Arc<Mutex<Option<HttpFault>>>,
+    recall: Recall,
 }
 
 impl HubHttp {
-    pub(super) fn new(client: reqwest::Client) -> Self {
+    pub(super) fn new(client: reqwest::Client, recall: Recall) -> Self {
         Self {
             client,
             last_fault: Arc::default(),
+            recall,
         }
     }
 
@@ -115,9 +118,33 @@ impl HubHttp {
     async fn post(
         &self,
         uri: &str,
-        mut message: ClientJsonRpcMessage,
+        message: ClientJsonRpcMessage,
         session_id: Option<&str>,
-        headers: HashMap<HeaderName, HeaderValue>,
+        mut headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, HttpFault> {
+        if let Some(id) = session_id.and_then(|id| HeaderValue::from_str(id).ok()) {
+            headers.insert(SESSION_ID, id);
+        }
+        match poll_id(&message) {
+            None => self.exchange(uri, message, &headers).await,
+            Some(id) => {
+                let exchange = self.exchange(uri, message, &headers);
+                let notice = Notice {
+                    client: &self.client,
+                    uri,
+                    headers: &headers,
+                    id,
+                };
+                self.recall.heed(exchange, notice).await
+            }
+        }
+    }
+
+    async fn exchange(
+        &self,
+        uri: &str,
+        mut message: ClientJsonRpcMessage,
+        headers: &HashMap<HeaderName, HeaderValue>,
     ) -> Result<StreamableHttpPostResponse, HttpFault> {
         strip_progress_token(&mut message);
         let mut request = self.client.post(uri).header(
@@ -126,9 +153,6 @@ impl HubHttp {
         );
         for (name, value) in headers {
             request = request.header(name, value);
-        }
-        if let Some(id) = session_id {
-            request = request.header(SESSION_ID, id);
         }
         let response = request.json(&message).send().await?;
         let status = response.status();

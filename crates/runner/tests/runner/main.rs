@@ -3,6 +3,7 @@
 
 mod hub_away;
 mod jobs;
+mod offers;
 mod real_case;
 mod reports;
 mod session;

@@ -84,6 +84,9 @@ async fn message(
         return error(404, "NOT_FOUND");
     }
     if id.is_null() {
+        if method == "notifications/cancelled" {
+            state.call_off(&session, &body["params"]["requestId"]);
+        }
         return StatusCode::ACCEPTED.into_response();
     }
     if method == "tools/call" {
@@ -132,7 +135,13 @@ async fn call(state: &Arc<State>, session: &str, params: &Value, id: &Value) -> 
     {
         return response;
     }
-    let result = match state.tool(name, args).await {
+    let result = tokio::select! {
+        biased;
+        result = state.tool(name, args) => result,
+        // As a healthy hub does it: the stream ends without an answer.
+        () = state.called_off(session, id) => return broken(),
+    };
+    let result = match result {
         Ok(value) => {
             let text = serde_json::to_string_pretty(&value).unwrap_or_default();
             json!({"content": [{"type": "text", "text": text}]})

@@ -56,6 +56,9 @@ pub(super) struct Inner {
     pub(super) calls: Vec<Call>,
     pub(super) waiting: usize,
     pub(super) rejected: usize,
+    /// Session and request id of the calls that the client has called off.
+    pub(super) called_off: HashSet<(String, String)>,
+    pub(super) deaf: bool,
 }
 
 #[derive(Debug, Default)]
@@ -100,6 +103,24 @@ impl State {
         self.edit(|inner| inner.queue.push_back((job_id.clone(), job)));
         self.queued.notify_waiters();
         job_id
+    }
+
+    /// Ends a call that waits, as its client asks.
+    pub(super) fn call_off(&self, session: &str, request: &Value) {
+        self.edit(|inner| inner.called_off.insert((session.to_owned(), request.to_string())));
+    }
+
+    /// Waits until the client calls this call off.
+    pub(super) async fn called_off(&self, session: &str, request: &Value) {
+        let call = (session.to_owned(), request.to_string());
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if self.read(|inner| !inner.deaf && inner.called_off.contains(&call)) {
+                return;
+            }
+            changed.await;
+        }
     }
 
     /// Takes the first armed fault for `tool`.

@@ -76,7 +76,7 @@ mod tests {
         let limits = of_service(ResourceRequest {
             cpu: Some(1500),
             memory_mb: Some(64),
-            gpu: None,
+            ..ResourceRequest::default()
         })
         .unwrap();
         assert_eq!(limits.cpu_nanos, Some(1_500_000_000));
@@ -96,7 +96,7 @@ mod tests {
             of_service(ResourceRequest {
                 cpu,
                 memory_mb,
-                gpu: None,
+                ..ResourceRequest::default()
             })
             .unwrap_err()
             .0

@@ -54,6 +54,7 @@ fn running(state: RunnerState) -> SeatState {
         last_answer: None,
         capabilities: CapabilityReport::default(),
         counters: Counters::default(),
+        note: None,
     })
 }
 
