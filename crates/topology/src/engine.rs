@@ -102,6 +102,12 @@ impl Engine {
         }
     }
 
+    /// How long a whole clean-up may take; what resists longer is named, and tried again by later sweeps.
+    #[must_use]
+    pub fn clean_up_limit(&self) -> Duration {
+        2 * self.removal_limit
+    }
+
     pub(crate) fn removal_limit(&self) -> Duration {
         self.removal_limit
     }

@@ -88,10 +88,16 @@ impl Stage<'_> {
         }
         let scope = until(self.scope, prepare);
         let late = |stop: super::patience::Stop| stop.fault("preparing the stores", ErrorCode::UpstreamError);
+        let begun = marks.elapsed_ms();
         prepare
             .wait(self.topology.drop_slices(&scope))
             .await
             .map_err(late)??;
+        let took = marks.elapsed_ms().saturating_sub(begun);
+        marks.mark(
+            "stores_reset",
+            format!("the run's part of the stores is empty, after {took} ms"),
+        );
         let fixtures = self.plan.fixtures();
         if fixtures.is_empty() {
             return Ok(());

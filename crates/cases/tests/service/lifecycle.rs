@@ -49,6 +49,7 @@ async fn the_target_goes_before_the_graders_and_the_stores_after_them() {
         marks(&result),
         [
             "topology_ready",
+            "stores_reset",
             "fixtures_seeded",
             "target_acquired",
             "drive_submitted",

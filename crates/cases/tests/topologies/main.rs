@@ -71,6 +71,63 @@ async fn a_case_is_seeded_driven_seen_and_graded_and_leaves_nothing_in_the_store
     .await;
 }
 
+/// C78. The second trial has the run id of the first, which is the harder case, on containers that stayed up.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_of_one_trial_is_absent_in_the_next_and_the_result_tells_when_it_was_reset() {
+    in_world("a_row_of_one_trial", async |world| {
+        let trial = async |run: &str, task: &str, grader: Value| {
+            let result = world
+                .run(job(run, |job| {
+                    job["evalCase"]["task"] = json!(task);
+                    job["evalCase"]["graders"] = json!([grader]);
+                }))
+                .await
+                .unwrap();
+            let score = serde_json::to_value(&result.scores[0]).unwrap();
+            assert_eq!(score["pass"], true, "{task}: {score}");
+            result
+        };
+        let rows = |expect: &str| {
+            json!({ "id": "store-state", "config": {
+                "query": "SELECT count(*) || ' ' || string_agg(text, ',') FROM answers",
+                "expect": expect, "mode": "exact",
+            } })
+        };
+        let key = |expect: &str| {
+            json!({ "id": "store-state", "config": {
+                "store": "redis", "query": "GET {prefix}:answer", "expect": expect, "mode": "exact",
+            } })
+        };
+        trial("r-trials", "first", rows("1 done: first")).await;
+        let containers = world.containers().await;
+        let second = trial("r-trials", "second", rows("1 done: second")).await;
+        trial("r-trials-t2", "third", rows("1 done: third")).await;
+        trial("r-trials", "fourth", key("done: fourth")).await;
+        assert_eq!(
+            world.containers().await,
+            containers,
+            "the same topology served all"
+        );
+
+        let reset = second
+            .trace
+            .iter()
+            .find_map(|event| match &event.kind {
+                TraceEventKind::Infra(infra) if infra.event.as_deref() == Some("stores_reset") => {
+                    Some((event.clone(), infra.message.clone()))
+                }
+                _ => None,
+            })
+            .expect("the reset is in the result");
+        let (event, words) = reset;
+        let at: jiff::Timestamp = event.at.as_deref().expect("its time of day").parse().unwrap();
+        let begun: jiff::Timestamp = second.trace_t0.as_deref().unwrap().parse().unwrap();
+        assert!(at <= begun, "before the agent was driven: {at} {begun}");
+        assert!(words.ends_with(" ms"), "how long it took: {words}");
+    })
+    .await;
+}
+
 /// A page of the case's browser calls back by sending a form, since the front door itself can't.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_container_reaches_the_listener_by_the_hosts_name() {

@@ -118,6 +118,15 @@ impl World {
         self.engine.list_containers(&filter).await.unwrap().len()
     }
 
+    /// The containers that serve every case, by id.
+    pub async fn containers(&self) -> Vec<String> {
+        let filter = [format!("{INSTALL}={}", self.install)];
+        let rows = self.engine.list_containers(&filter).await.unwrap();
+        let mut ids: Vec<String> = rows.into_iter().map(|row| row.id).collect();
+        ids.sort();
+        ids
+    }
+
     pub fn seen(&self, track: &str) -> bool {
         self.seen.tracks.lock().unwrap().contains(&track)
     }

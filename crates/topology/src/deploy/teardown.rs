@@ -95,7 +95,7 @@ pub(crate) async fn tear_down(engine: &Engine, install: &str, topology: &str) ->
         topology,
     };
     // Long enough for a second try, and short of a third.
-    let limit = 2 * engine.removal_limit();
+    let limit = engine.clean_up_limit();
     let deadline = Instant::now() + limit;
     let mut debts = Vec::new();
     let mut heard = Instant::now();

@@ -142,6 +142,7 @@ async fn twenty_browsers_some_cancelled_and_some_crashed_leave_no_process() {
             .unwrap();
         let before = world.ours().await;
         let mut cdp_ports = Vec::new();
+        let mut browsers = Vec::new();
         for number in 1..=20 {
             let scope = world.scope(&format!("r{number}"));
             if number % 4 == 0 {
@@ -155,8 +156,10 @@ async fn twenty_browsers_some_cancelled_and_some_crashed_leave_no_process() {
             }
             let browser = runtime.provision_browser(&lease, &scope).await.unwrap();
             cdp_ports.push(browser.cdp_base().trim_start_matches("http://").to_owned());
+            let id = world.container_ids().await[browser.container()].clone();
+            assert!(processes_of(&id) > 0, "a browser has processes");
+            browsers.push(id.clone());
             if number % 5 == 0 {
-                let id = world.container_ids().await[browser.container()].clone();
                 world.engine.kill_container(&id, "SIGKILL").await.unwrap();
             }
             browser.dispose().await.unwrap();
@@ -169,6 +172,96 @@ async fn twenty_browsers_some_cancelled_and_some_crashed_leave_no_process() {
                 "{port} still answers"
             );
         }
+        // Neither processes nor zombies, and with their containers the profiles went.
+        for id in browsers {
+            assert_eq!(processes_of(&id), 0, "{id} still has processes");
+            assert!(
+                world
+                    .engine
+                    .inspect_container(&id)
+                    .await
+                    .unwrap_err()
+                    .is_not_found()
+            );
+        }
+        assert_eq!(zombies_of_ours(), 0);
+    })
+    .await;
+}
+
+/// Processes in the control group of a container, zombies included.
+fn processes_of(container: &str) -> usize {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes
+        .filter_map(|entry| std::fs::read_to_string(entry.path().join("cgroup")).ok())
+        .filter(|groups| groups.contains(container))
+        .count()
+}
+
+/// Children of this process that nobody has waited for.
+fn zombies_of_ours() -> usize {
+    let me = std::process::id().to_string();
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes
+        .filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok())
+        .filter(|stat| {
+            // After the name, which may hold anything, come the state and the parent.
+            let mut words = stat.rsplit(") ").next().unwrap_or_default().split(' ');
+            words.next() == Some("Z") && words.next() == Some(me.as_str())
+        })
+        .count()
+}
+
+/// C80.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_that_uses_200_mb_of_shared_memory_does_not_crash() {
+    in_world("200_mb_of_shared_memory", |world| async move {
+        let runtime = world.runtime().await;
+        let scope = world.scope("r1");
+        let lease = runtime.ensure_topology(&with_browser(), &scope).await.unwrap();
+        let browser = runtime.provision_browser(&lease, &scope).await.unwrap();
+        let id = world.container_ids().await[browser.container()].clone();
+        // The very thing that is short by default: 200 MB there, held open while the page works.
+        let fill = "dd if=/dev/zero of=/dev/shm/held bs=1M count=200 2>&1 && stat -c %s /dev/shm/held";
+        let filled = world
+            .engine
+            .exec(&id, ExecRequest::new(["sh", "-c", fill], Duration::from_secs(30)))
+            .await
+            .unwrap();
+        let filled = String::from_utf8_lossy(&filled.stdout).into_owned();
+        assert!(filled.trim_end().ends_with("209715200"), "{filled}");
+
+        let endpoint = everdict_browser::CdpEndpoint::new(browser.cdp_base()).unwrap();
+        let mut page = everdict_browser::ensure_live_page(&endpoint).await.unwrap();
+        // Bitmaps of 200 MB go to the page's compositor through shared memory as well.
+        let script = "(async () => {
+            const kept = [];
+            for (let i = 0; i < 13; i++) {
+                const canvas = new OffscreenCanvas(2048, 2048);
+                const context = canvas.getContext('2d');
+                context.fillStyle = `rgb(${i}, 20, 30)`;
+                context.fillRect(0, 0, 2048, 2048);
+                kept.push(canvas.transferToImageBitmap());
+            }
+            const blob = new Blob([new Uint8Array(64 * 1024 * 1024)]);
+            return kept.length + ' ' + (await blob.arrayBuffer()).byteLength;
+        })()";
+        let params = json!({"expression": script, "awaitPromise": true, "returnByValue": true});
+        let answer = page
+            .call("Runtime.evaluate", params, Duration::from_secs(60))
+            .await
+            .expect("no page crashed");
+        assert_eq!(answer["result"]["value"], "13 67108864", "{answer}");
+        let shot = page
+            .call(
+                "Page.captureScreenshot",
+                json!({"format": "png"}),
+                Duration::from_secs(30),
+            )
+            .await
+            .expect("the page is still there");
+        assert!(shot["data"].as_str().unwrap().starts_with("iVBOR"));
+        browser.dispose().await.unwrap();
     })
     .await;
 }

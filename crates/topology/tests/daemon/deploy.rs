@@ -363,6 +363,57 @@ async fn ports_are_on_loopback_only_and_containers_confined() {
     .await;
 }
 
+/// C75. Where somebody else has the port on the host already, that is as good.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_jobs_declare_the_port_that_a_server_of_the_member_s_has_and_all_are_well() {
+    in_world("the_member_s_port", |world| async move {
+        let members_server = std::net::TcpListener::bind("127.0.0.1:8080");
+        let runtime = world.runtime().await;
+        // `web` asks its peer by name, on the very port that both declare.
+        let spec = |version: &str| {
+            let version = version.to_owned();
+            harness(move |spec| {
+                spec["version"] = json!(version);
+                let peer = json!({"name": "api", "image": crate::world::FRONT_DOOR, "port": 8080});
+                spec["services"][0]["needs"] = json!(["api"]);
+                spec["services"].as_array_mut().unwrap().push(peer);
+            })
+        };
+        let (one, two) = (spec("1.0.0"), spec("2.0.0"));
+        let scopes = [world.scope("r1"), world.scope("r2")];
+        let (one, two) = tokio::join!(
+            runtime.ensure_topology(&one, &scopes[0]),
+            runtime.ensure_topology(&two, &scopes[1])
+        );
+        let (one, two) = (one.unwrap(), two.unwrap());
+        let endpoints: std::collections::BTreeSet<&String> =
+            one.endpoints().values().chain(two.endpoints().values()).collect();
+        assert_eq!(endpoints.len(), 4, "each its own: {endpoints:?}");
+        for endpoint in endpoints {
+            assert!(endpoint.starts_with("http://127.0.0.1:"), "{endpoint}");
+            assert!(!endpoint.ends_with(":8080"), "{endpoint}");
+            assert!(http_get(endpoint, "/").await.contains("200 OK"), "{endpoint}");
+        }
+        for lease in [&one, &two] {
+            let ask = "import urllib.request as u; print(u.urlopen('http://api:8080/', timeout=5).status)";
+            let request =
+                everdict_topology::engine::ExecRequest::new(["python3", "-c", ask], Duration::from_secs(20));
+            let outcome = world
+                .engine
+                .exec(lease.containers()["web"], request)
+                .await
+                .unwrap();
+            assert_eq!(
+                String::from_utf8_lossy(&outcome.stdout).trim(),
+                "200",
+                "{outcome:?}"
+            );
+        }
+        drop(members_server);
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn cancel_in_mid_deploy_leaves_nothing() {
     in_world("cancel_in_mid_deploy_leaves_nothing", |world| async move {

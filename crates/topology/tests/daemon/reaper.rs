@@ -43,6 +43,7 @@ async fn a_runner_killed_while_driving_leaves_nothing() {
             "three containers, a browser, a network"
         );
         let volumes = world.mounted_volumes().await;
+        assert!(!volumes.is_empty(), "a store has one");
         runner.kill();
         nothing_is_left(&world).await;
         let left = world.volume_names().await;
@@ -109,10 +110,16 @@ async fn without_a_watchdog_the_next_start_sweeps() {
             "{:?}",
             alive.found
         );
+        let volumes = world.mounted_volumes().await;
+        assert!(!volumes.is_empty(), "a store has one");
         runner.kill();
+        let begin = Instant::now();
         let dead = runtime.sweep().await;
+        assert!(begin.elapsed() < LIMIT, "{:?}", begin.elapsed());
         assert_eq!(dead.removed.len(), 5, "{dead:?}");
         assert_eq!(world.ours().await, Vec::<String>::new());
+        let left = world.volume_names().await;
+        assert!(volumes.iter().all(|volume| !left.contains(volume)), "{volumes:?}");
     })
     .await;
 }
@@ -201,6 +208,8 @@ async fn a_sweep_takes_only_what_is_proved_to_be_lost() {
         half.remove(labels::OWNER_START);
         let unlabelled = container(&world, "half", half).await;
         let other = container(&world, "other", foreign.labels()).await;
+        // The member's own: no label of ours at all.
+        let own = container(&world, "own", BTreeMap::new()).await;
         let network_labels = labels::of_kind(&dead.labels(), Kind::Network, None);
         let request = NetworkRequest {
             name: "everdict-test-lost",
@@ -221,7 +230,10 @@ async fn a_sweep_takes_only_what_is_proved_to_be_lost() {
         let swept = runtime.sweep().await;
         let left = world.container_ids().await;
         let other_left = world.engine.inspect_container(&other).await;
-        let _ = world.engine.remove_container(&other).await;
+        let own_left = world.engine.inspect_container(&own).await;
+        for id in [&other, &own] {
+            let _ = world.engine.remove_container(id).await;
+        }
 
         assert_eq!(counts, (1, 3, 2), "{planned:?}");
         assert_eq!(swept.removed.len(), 3, "{swept:?}");
@@ -240,6 +252,7 @@ async fn a_sweep_takes_only_what_is_proved_to_be_lost() {
                 .is_not_found()
         );
         other_left.expect("another installation's container stays");
+        own_left.expect("the member's container stays");
     })
     .await;
 }

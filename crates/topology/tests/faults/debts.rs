@@ -143,3 +143,43 @@ async fn a_failed_case_is_told_what_it_leaves_behind() {
     runtime.sweep().await;
     assert_eq!(world.everything(), [""; 0]);
 }
+
+/// A browser that a crashed case left once pinned the network for ever: every attempt to heal met "exists already".
+#[tokio::test(flavor = "multi_thread")]
+async fn an_orphan_browser_does_not_stand_in_the_way_of_healing_or_teardown() {
+    let world = World::new();
+    let runtime = world.runtime().await;
+    let scope = world.scope("r1");
+    let lease = runtime.ensure_topology(&full_harness(), &scope).await.unwrap();
+    let name = lease.plan().name.clone();
+    std::mem::forget(runtime.provision_browser(&lease, &scope).await.unwrap());
+    drop(lease);
+    // All of the topology dies but the orphan, which still holds the network.
+    for container in world.fake.running() {
+        if !container.contains("-browser-") {
+            world
+                .engine()
+                .await
+                .kill_container(&container, "SIGKILL")
+                .await
+                .unwrap();
+        }
+    }
+    assert_eq!(world.fake.running().len(), 1, "{:?}", world.fake.running());
+    let lease = runtime
+        .ensure_topology(&full_harness(), &world.scope("r2"))
+        .await
+        .unwrap();
+    assert!(lease.endpoints().contains_key("web"));
+    drop(lease);
+    assert!(runtime.teardown(&name).await);
+    assert_eq!(runtime.debts(), []);
+    assert_eq!(world.everything(), [""; 0]);
+}
+
+/// C10's number: what the tests above shorten.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_whole_clean_up_has_a_minute_by_default() {
+    let world = World::new();
+    assert_eq!(world.engine().await.clean_up_limit(), Duration::from_secs(60));
+}

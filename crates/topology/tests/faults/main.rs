@@ -5,6 +5,7 @@
 mod world;
 
 mod addresses;
+mod bad_input;
 mod budget;
 mod cleanup;
 mod daemon;
