@@ -49,6 +49,7 @@ async fn the_spec_that_the_bad_ones_are_made_of_is_good() {
 }
 
 /// Place of the change, the change, the path that the refusal begins with, and words of the way out.
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn refused() -> Vec<(&'static str, Value, &'static str, &'static str)> {
     vec![
         // Unknown services, in each place that names one.
