@@ -58,7 +58,7 @@ impl TeamHub {
 
     /// Counts the runs whose lease somebody holds.
     pub fn running(&self) -> usize {
-        let runs = self.runtime.block_on(self.client.runs()).expect("the runs");
+        let runs = self.runtime.block_on(self.client.runs(50)).expect("the runs");
         runs.iter().filter(|run| run.status.as_str() == "running").count()
     }
 }
