@@ -1,5 +1,5 @@
 # Three commands for people: `make demo`, `make test`, `make app`. Each says what it installs and why.
-.PHONY: help demo test app lint ui bench
+.PHONY: help demo test app lint ui ui-e2e bench
 
 help:
 	@echo "make demo   install what is missing, build the headless parts, run real cases end to end (with Docker: on services and a browser too)"
@@ -22,6 +22,11 @@ ui:
 	@scripts/setup.sh ui
 	@npm --prefix ui ci --no-audit --no-fund --silent
 	@npm --prefix ui run --silent build
+
+ui-e2e:
+	@scripts/setup.sh ui
+	@npm --prefix ui ci --no-audit --no-fund --silent
+	@npm --prefix ui run --silent e2e
 
 app: 
 	@scripts/setup.sh all

@@ -12,6 +12,11 @@ npm --prefix ui ci --no-audit --no-fund --silent
 npm --prefix ui run --silent check
 npm --prefix ui run --silent test
 npm --prefix ui run --silent build
+if command -v chromium-headless-shell chromium >/dev/null 2>&1 || [ -n "${EVERDICT_CHROMIUM:-}" ]; then
+    npm --prefix ui run --silent e2e
+else
+    echo "the pages in a browser: no Chromium in PATH (install chromium-headless-shell)" >>"$skips"
+fi
 
 echo "== house rules"
 "$root/scripts/lint.sh"

@@ -7,20 +7,26 @@ import App from "./App.svelte";
 import type { Host } from "./host/host";
 import { httpHost } from "./host/http";
 import { tauriHost } from "./host/tauri";
+import type { Translate } from "./i18n";
 
-async function hostOfThisPage(): Promise<Host> {
-  if (isTauri()) return tauriHost;
+interface Props {
+  host: Host;
+  translate?: Translate;
+}
+
+async function propsOfThisPage(): Promise<Props> {
+  if (isTauri()) return { host: tauriHost };
   // The development server and the demo show a scripted engine; any other page was served by a real one.
   if (import.meta.env.DEV || import.meta.env.MODE === "demo") {
-    const { demoHost } = await import("./host/demo");
-    return demoHost(location.search);
+    const { demoHost, demoSpeech } = await import("./host/demo");
+    return { host: await demoHost(location.search), ...demoSpeech(location.search) };
   }
-  return httpHost(location, history);
+  return { host: await httpHost(location, history) };
 }
 
 const target = document.getElementById("app");
 if (target === null) throw new Error("BUG: index.html has no #app element");
-mount(App, { target, props: { host: await hostOfThisPage() } });
+mount(App, { target, props: await propsOfThisPage() });
 
 // The desktop app takes a window that never says this for blank. The second frame comes after the first was shown.
 if (isTauri()) requestAnimationFrame(() => requestAnimationFrame(() => void invoke("painted").catch(() => {})));

@@ -1,3 +1,5 @@
+import type { Translate } from "../i18n";
+import { pseudoTranslator } from "../i18n/pseudo";
 import type { AppSnapshot, AskView, FrameView } from "./contract";
 import type { Host } from "./host";
 import { EMPTY_SNAPSHOT, runner, ScriptedHost } from "./scripted";
@@ -120,7 +122,9 @@ export async function demoHost(search: string): Promise<Host> {
     },
     jobs,
     details: SAMPLE_DETAIL,
-    logs: Object.fromEntries(jobs.map((job) => [job.id, sampleLog(job, query.has("long") ? 100_000 : 140)])),
+    logs: query.has("empty")
+      ? {}
+      : Object.fromEntries(jobs.map((job) => [job.id, sampleLog(job, query.has("long") ? 100_000 : 140)])),
     frames: Object.fromEntries(jobs.map((job) => [job.id, frames])),
     settings: SAMPLE_SETTINGS,
     consents: SAMPLE_CONSENTS,
@@ -150,4 +154,12 @@ export async function demoHost(search: string): Promise<Host> {
 function expose(host: ScriptedHost): Host {
   (globalThis as { scriptedHost?: ScriptedHost }).scriptedHost = host;
   return host;
+}
+
+/** Words of a language with longer ones with `?pseudo`, from right to left with `?pseudo=rtl`. */
+export function demoSpeech(search: string): { translate?: Translate } {
+  const pseudo = new URLSearchParams(search).get("pseudo");
+  if (pseudo === null) return {};
+  if (pseudo === "rtl") document.documentElement.dir = "rtl";
+  return { translate: pseudoTranslator() };
 }

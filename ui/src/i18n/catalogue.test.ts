@@ -6,6 +6,7 @@ import { SAMPLE_DETAIL, SAMPLE_JOBS } from "../host/scripted-data";
 import { DONE, JOB, paired, show, withoutLayout } from "../test/show";
 import { catalogues, type Locale, localeFor, type MessageKey, translator } from ".";
 import { formatter, secondsBetween, sentence } from "./format";
+import { pseudoTranslator } from "./pseudo";
 
 const places = (text: string) => [...text.matchAll(/\{\w+\}/g)].map(([place]) => place).sort();
 const keys = Object.keys(catalogues.en) as MessageKey[];
@@ -76,23 +77,12 @@ describe("the components", () => {
   });
 });
 
-/** Longer words with marks, in brackets: what has no bracket came from no catalogue. */
-function pseudo(text: string): string {
-  const marks: Record<string, string> = { a: "å", e: "é", i: "î", o: "ö", u: "ü", n: "ñ", s: "š", c: "ç" };
-  const longer = text
-    .split(/(\{\w+\})/)
-    .map((part) => (part.startsWith("{") ? part : part.replace(/[aeiounsc]/g, (letter) => marks[letter] ?? letter)))
-    .join("");
-  return `[${longer}${"~".repeat(Math.ceil(text.length * 0.4))}]`;
-}
-
 describe("a language with longer words", () => {
   afterEach(() => {
     cleanup();
     vi.unstubAllGlobals();
   });
 
-  const longer = Object.fromEntries(keys.map((key) => [key, pseudo(catalogues.en[key])])) as Record<MessageKey, string>;
   const script = {
     snapshot: paired({ state: "running" as const, active: [JOB], keyring: "locked" as const, trayHost: false }),
     jobs: [JOB, DONE, ...SAMPLE_JOBS],
@@ -105,7 +95,7 @@ describe("a language with longer words", () => {
     "reaches every control and heading at %s",
     async (hash) => {
       withoutLayout();
-      const { container } = show(script, hash, translator("en", longer));
+      const { container } = show(script, hash, pseudoTranslator());
       await vi.waitFor(() => expect(container.querySelector("h1")?.textContent).toBeTruthy());
       await vi.waitFor(() => expect(container.querySelector(".skeleton")).toBeNull());
       const engine = [...script.jobs.map((job) => job.caseId), ...NAMES];

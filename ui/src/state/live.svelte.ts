@@ -3,6 +3,8 @@ import { asFailure, type Host, type Stop } from "../host/host";
 
 // How many jobs the list asks for: more than a day of a busy machine, and a table that is drawn in one go.
 const JOBS_ASKED = 200;
+// Soon enough not to be noticed.
+const LOOK_EVERY_MS = 30;
 
 /**
  * What the engine last said, kept current by its events.
@@ -73,6 +75,16 @@ export class Live {
     this.#listening++;
     this.#stop?.();
     this.#stop = null;
+  }
+
+  /** Waits until a job is known, at most so long. */
+  async sees(jobId: string, withinMs: number): Promise<boolean> {
+    const until = Date.now() + withinMs;
+    while (!this.jobs?.some((job) => job.id === jobId)) {
+      if (Date.now() >= until) return false;
+      await new Promise((resume) => setTimeout(resume, LOOK_EVERY_MS));
+    }
+    return true;
   }
 
   async #listen(): Promise<void> {

@@ -50,7 +50,8 @@ describe("a job's log", () => {
     const search = screen.getByRole("searchbox", { name: "Search the log" });
     await fireEvent.input(search, { target: { value: "LINE 7777" } });
     expect(await screen.findByText("1 of 11")).toBeTruthy();
-    expect((await log()).querySelector(".found")?.textContent).toBe("line 7777");
+    const box = await log();
+    await vi.waitFor(() => expect(box.querySelector(".found")?.textContent).toBe("line 7777"));
     await fireEvent.keyDown(search, { key: "Enter" });
     expect(await screen.findByText("2 of 11")).toBeTruthy();
     await fireEvent.keyDown(search, { key: "Enter", shiftKey: true });

@@ -1,0 +1,6 @@
+import type { Translate } from "../../i18n";
+
+/** Who printed a line, in words; a container keeps its own name. */
+export function streamName(stream: string, t: Translate): string {
+  return stream === "agent" || stream === "runner" ? t(`log.stream.${stream}`) : stream;
+}
