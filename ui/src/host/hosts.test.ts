@@ -67,7 +67,7 @@ describe("the host of a browser", () => {
     for (const key of Object.keys(answers)) delete answers[key];
     vi.stubGlobal("EventSource", FakeSource);
     vi.stubGlobal("fetch", async (url: string, init: RequestInit) => {
-      asked.push([url, JSON.parse(String(init.body))]);
+      asked.push([url, init.body === undefined ? null : JSON.parse(String(init.body))]);
       const answer = answers[url];
       if (answer === undefined) throw new TypeError("connection refused");
       return answer();
@@ -145,15 +145,23 @@ describe("the host of a browser", () => {
     expect(source.closed).toBe(true);
   });
 
-  it("gives the reason why a stream never opened", async () => {
+  it.each([
+    ["no session", () => new Response("{}", { status: 401 }), "SESSION"],
+    [
+      "a log that is gone",
+      () => Response.json({ code: "not_found", message: "no log", fix: null }, { status: 422 }),
+      "not_found",
+    ],
+    ["a page of HTML", () => new Response("<html>"), "FOREIGN"],
+  ])("gives the reason why a stream never opened: %s", async (_, answer, code) => {
     const host = await httpHost(place(""), history() as unknown as History);
-    answers["api/snapshot"] = () => new Response("", { status: 401 });
+    answers["api/watch_log?jobId=a+b"] = answer;
     const opening = host.watchLog(() => {}, "a b");
     const source = FakeSource.all[0] as FakeSource;
     expect(source.url).toBe("api/watch_log?jobId=a+b");
     source.readyState = FakeSource.CLOSED;
     source.dispatchEvent(new Event("error"));
-    await expect(opening).rejects.toMatchObject({ code: "SESSION" });
+    await expect(opening).rejects.toMatchObject({ code });
   });
 });
 

@@ -51,6 +51,18 @@ async function call(command: string, args: Record<string, unknown>): Promise<unk
   return read(response);
 }
 
+async function whyNot(address: string): Promise<unknown> {
+  try {
+    const response = await fetch(address, { credentials: "same-origin" });
+    if (!response.ok) return await read(response);
+    // Open by now, or no stream at all; whoever tries again will see.
+    await response.body?.cancel();
+    return FOREIGN;
+  } catch (thrown) {
+    return thrown instanceof TypeError ? AWAY : thrown;
+  }
+}
+
 const subscribe: Wire["subscribe"] = (stream, args, onMessage, onLine) => {
   const query = new URLSearchParams(Object.entries(args).map(([name, value]) => [name, String(value)]));
   const source = new EventSource(`api/${stream.command}${query.size > 0 ? `?${query}` : ""}`);
@@ -67,8 +79,8 @@ const subscribe: Wire["subscribe"] = (stream, args, onMessage, onLine) => {
     source.addEventListener("error", () => {
       const ended = source.readyState === EventSource.CLOSED;
       if (!opened && ended) {
-        // A stream tells no reason; the same door asked for its state does.
-        call("snapshot", {}).then(() => reject(FOREIGN), reject);
+        // The browser keeps the reason to itself; asked once more by another way, the door tells it.
+        whyNot(source.url).then(reject);
         return;
       }
       lost = true;
