@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use everdict_contracts::{ErrorCode, Fault, SecretText, Subject, WorkspaceId};
-use everdict_store::{ApiKeyRow, Store, StoreError, Write};
+use everdict_store::{ApiKeyRow, Millis, Store, StoreError, Write};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
@@ -148,6 +148,7 @@ impl Principal {
 struct Known {
     principal: Arc<Principal>,
     used_at: AtomicI64,
+    expires_at: Option<Millis>,
 }
 
 /// Looks API keys up, remembering those it has seen.
@@ -157,7 +158,7 @@ pub(crate) struct KeyRing {
 }
 
 impl KeyRing {
-    /// Finds the principal of an API key.
+    /// Finds the principal of an API key; there is none once the key's time is over.
     pub(crate) async fn find(&self, store: &Store, hash: &str) -> Result<Option<Arc<Principal>>, StoreError> {
         let known = self.known().get(hash).cloned();
         let known = match known {
@@ -170,6 +171,10 @@ impl KeyRing {
             }
         };
         let now = clock::now();
+        if known.expires_at.is_some_and(|end| end <= now) {
+            self.forget(hash);
+            return Ok(None);
+        }
         if now - known.used_at.swap(now, Ordering::Relaxed) >= USE_INTERVAL_MS {
             let hash = hash.to_owned();
             store.write(Write::TouchApiKey { hash, at: now }).await?;
@@ -185,6 +190,7 @@ impl KeyRing {
                 role: Role::parse(&row.role),
             }),
             used_at: AtomicI64::new(row.last_used_at.unwrap_or_default()),
+            expires_at: row.expires_at,
         });
         let mut ring = self.known();
         if ring.len() >= CACHED {

@@ -190,6 +190,7 @@ impl Hub {
             label: key.label,
             created_at: clock::now(),
             last_used_at: None,
+            expires_at: None,
         };
         self.shared.store.write(Write::InsertApiKey(row)).await?;
         Ok(secret)

@@ -5,7 +5,10 @@ use sqlx::{Connection, Row, SqliteConnection};
 use crate::StoreError;
 
 /// Every migration in order; the version is the position, counted from one. Entries are never edited.
-const MIGRATIONS: &[&str] = &[include_str!("../migrations/0001_initial.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../migrations/0001_initial.sql"),
+    include_str!("../migrations/0002_key_expiry.sql"),
+];
 
 /// Brings the schema up to date, one transaction per migration.
 ///
@@ -32,4 +35,33 @@ pub(crate) async fn run(connection: &mut SqliteConnection) -> Result<(), StoreEr
         transaction.commit().await?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn keys_made_before_there_was_an_expiry_live_on() {
+        let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        sqlx::raw_sql("CREATE TABLE schema_migrations (version BIGINT NOT NULL PRIMARY KEY)")
+            .execute(&mut connection)
+            .await
+            .unwrap();
+        sqlx::raw_sql(MIGRATIONS[0]).execute(&mut connection).await.unwrap();
+        sqlx::raw_sql(
+            "INSERT INTO schema_migrations (version) VALUES (1);
+             INSERT INTO api_keys (hash, workspace, role, subject, label, created_at)
+             VALUES ('h', 'acme', 'admin', 'key:acme', '', 1)",
+        )
+        .execute(&mut connection)
+        .await
+        .unwrap();
+        run(&mut connection).await.unwrap();
+        let row = sqlx::query("SELECT expires_at FROM api_keys WHERE hash = 'h'")
+            .fetch_one(&mut connection)
+            .await
+            .unwrap();
+        assert_eq!(row.try_get::<Option<i64>, _>(0).unwrap(), None);
+    }
 }

@@ -22,6 +22,8 @@ pub struct ApiKeyRow {
     pub created_at: Millis,
     /// When it was last seen, to within the hub's write interval.
     pub last_used_at: Option<Millis>,
+    /// When it stops working; `None` for a key that lives until it is deleted.
+    pub expires_at: Option<Millis>,
 }
 
 /// A paired runner.

@@ -28,7 +28,7 @@ impl Store {
     /// version never writes.
     pub async fn api_key(&self, hash: &str) -> Result<Option<ApiKeyRow>, StoreError> {
         sqlx::query(
-            "SELECT hash, workspace, role, subject, label, created_at, last_used_at
+            "SELECT hash, workspace, role, subject, label, created_at, last_used_at, expires_at
              FROM api_keys WHERE hash = $1",
         )
         .bind(hash.to_owned())
@@ -41,7 +41,7 @@ impl Store {
     /// Lists the API keys of a workspace, oldest first.
     pub async fn api_keys(&self, workspace: &str) -> Result<Vec<ApiKeyRow>, StoreError> {
         sqlx::query(
-            "SELECT hash, workspace, role, subject, label, created_at, last_used_at
+            "SELECT hash, workspace, role, subject, label, created_at, last_used_at, expires_at
              FROM api_keys WHERE workspace = $1 ORDER BY created_at, hash",
         )
         .bind(workspace.to_owned())
@@ -245,6 +245,7 @@ fn api_key(row: &SqliteRow) -> Result<ApiKeyRow, StoreError> {
         label: row.try_get("label")?,
         created_at: row.try_get("created_at")?,
         last_used_at: row.try_get("last_used_at")?,
+        expires_at: row.try_get("expires_at")?,
     })
 }
 

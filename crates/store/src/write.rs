@@ -18,6 +18,11 @@ pub enum Write {
         /// Hex SHA-256 of the key.
         hash: String,
     },
+    /// Removes every API key whose time is over; refused when there is none.
+    DeleteExpiredApiKeys {
+        /// Now.
+        at: Millis,
+    },
     /// Notes that an API key was used.
     TouchApiKey {
         /// Hex SHA-256 of the key.
@@ -137,6 +142,9 @@ fn statement(write: &Write) -> Statement {
         Write::DeleteApiKey { hash } => {
             sqlx::query("DELETE FROM api_keys WHERE hash = $1").bind(hash.clone())
         }
+        Write::DeleteExpiredApiKeys { at } => {
+            sqlx::query("DELETE FROM api_keys WHERE expires_at <= $1").bind(*at)
+        }
         Write::TouchApiKey { hash, at } => {
             sqlx::query("UPDATE api_keys SET last_used_at = $2 WHERE hash = $1")
                 .bind(hash.clone())
@@ -174,8 +182,8 @@ fn statement(write: &Write) -> Statement {
 
 fn insert_api_key(row: &ApiKeyRow) -> Statement {
     sqlx::query(
-        "INSERT INTO api_keys (hash, workspace, role, subject, label, created_at, last_used_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING",
+        "INSERT INTO api_keys (hash, workspace, role, subject, label, created_at, last_used_at, expires_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING",
     )
     .bind(row.hash.clone())
     .bind(row.workspace.clone())
@@ -184,6 +192,7 @@ fn insert_api_key(row: &ApiKeyRow) -> Statement {
     .bind(row.label.clone())
     .bind(row.created_at)
     .bind(row.last_used_at)
+    .bind(row.expires_at)
 }
 
 fn insert_runner(row: &RunnerRow) -> Statement {

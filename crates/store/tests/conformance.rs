@@ -317,6 +317,7 @@ async fn keys_and_secrets_are_found_by_name(store: Store) {
         label: "first".into(),
         created_at: 1,
         last_used_at: None,
+        expires_at: None,
     };
     outcome(&store, Write::InsertApiKey(key.clone())).await;
     assert_eq!(store.api_key("h").await.unwrap(), Some(key));
@@ -336,6 +337,28 @@ async fn keys_and_secrets_are_found_by_name(store: Store) {
     assert_eq!(outcome(&store, secret("a")).await, Outcome::Applied);
     assert_eq!(outcome(&store, secret("b")).await, Outcome::Refused);
     assert_eq!(store.secret("s").await.unwrap().as_deref(), Some("a"));
+}
+
+async fn only_keys_whose_time_is_over_are_cleared_away(store: Store) {
+    let key = |hash: &str, expires_at| ApiKeyRow {
+        hash: hash.into(),
+        workspace: "acme".into(),
+        role: "viewer".into(),
+        subject: "oidc:ann".into(),
+        label: String::new(),
+        created_at: 1,
+        last_used_at: None,
+        expires_at,
+    };
+    for row in [key("lasting", None), key("over", Some(10)), key("short", Some(11))] {
+        outcome(&store, Write::InsertApiKey(row)).await;
+    }
+    let clear = || Write::DeleteExpiredApiKeys { at: 10 };
+    assert_eq!(outcome(&store, clear()).await, Outcome::Applied);
+    assert_eq!(outcome(&store, clear()).await, Outcome::Refused);
+    let left: Vec<_> = store.api_keys("acme").await.unwrap();
+    let left: Vec<_> = left.iter().map(|row| (row.hash.as_str(), row.expires_at)).collect();
+    assert_eq!(left, [("lasting", None), ("short", Some(11))]);
 }
 
 async fn many_writers_lose_nothing(store: Store) {
@@ -391,6 +414,7 @@ macro_rules! every_backend {
             a_runner_keeps_what_a_touch_leaves_out,
             only_the_owner_removes_a_runner,
             keys_and_secrets_are_found_by_name,
+            only_keys_whose_time_is_over_are_cleared_away,
             many_writers_lose_nothing,
         ]);)*
     };
