@@ -1,6 +1,7 @@
 //! Processes as Unix knows them: a group per launch, exact identities, and a sweep for what left its group.
 
 mod companion;
+mod hand_over;
 #[cfg(target_os = "linux")]
 mod proc_linux;
 mod registry;
@@ -14,6 +15,7 @@ mod tree;
 mod watch;
 
 pub use companion::Companion;
+pub use hand_over::hand_over;
 pub(crate) use registry::REGISTRY;
 pub use registry::{become_subreaper, become_subreaper_beside_other_children};
 pub(crate) use spawned::{Pipes, Spawned};

@@ -1,5 +1,6 @@
 //! The HTTP API.
 
+mod auth;
 mod harnesses;
 mod logs;
 mod runners;
@@ -37,6 +38,8 @@ pub(crate) fn router(shared: Hubbed) -> Router {
         .route("/mcp", post(mcp::post).get(mcp::get).delete(mcp::delete))
         .route("/.well-known/oauth-protected-resource", get(discovery))
         .route("/.well-known/oauth-protected-resource/mcp", get(discovery))
+        .route("/auth/methods", get(auth::methods))
+        .route("/auth/oidc", post(auth::sign_in).delete(auth::sign_out))
         .route("/me", get(runners::me))
         .route("/runners", get(runners::list).post(runners::pair))
         .route("/runners/{id}", axum::routing::delete(runners::revoke))
@@ -91,6 +94,8 @@ pub(crate) struct Refused {
     status: Option<StatusCode>,
     /// Goes into `WWW-Authenticate`.
     pub(crate) challenge: Option<HeaderValue>,
+    /// Seconds, for `Retry-After`.
+    retry_after: Option<u32>,
 }
 
 impl From<Fault> for Refused {
@@ -99,6 +104,7 @@ impl From<Fault> for Refused {
             fault,
             status: None,
             challenge: None,
+            retry_after: None,
         }
     }
 }
@@ -118,6 +124,10 @@ impl IntoResponse for Refused {
         let mut response = json_response(status, serde_json::to_string(&body).unwrap_or_default());
         if let Some(challenge) = self.challenge {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        if let Some(retry_after) = self.retry_after {
+            let seconds = HeaderValue::from(retry_after);
+            response.headers_mut().insert(header::RETRY_AFTER, seconds);
         }
         response
     }

@@ -210,6 +210,12 @@ impl KeyRing {
     }
 }
 
+/// Says whether a text can name a workspace.
+pub(crate) fn is_workspace_name(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    !text.is_empty() && text.bytes().all(plain)
+}
+
 /// Makes a credential with this prefix.
 pub(crate) fn new_secret(prefix: &str) -> SecretText {
     let random = random_bytes();

@@ -4,6 +4,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::oidc::OidcConfig;
+
 /// Settings of a hub; [`HubConfig::new`] fills in what most want.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -18,6 +20,8 @@ pub struct HubConfig {
     pub idle_timeout: Duration,
     /// Bytes of log kept per run.
     pub log_cap: u64,
+    /// How people sign in with an identity provider; `None` leaves them API keys only.
+    pub oidc: Option<OidcConfig>,
 }
 
 /// Runners beat every third of the TTL, so a cancel is heard within 15 s and a lost runner is noticed
@@ -44,6 +48,7 @@ impl HubConfig {
             lease_ttl: LEASE_TTL,
             idle_timeout: IDLE_TIMEOUT,
             log_cap: LOG_CAP,
+            oidc: None,
         }
     }
 }

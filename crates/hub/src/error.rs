@@ -44,4 +44,10 @@ pub enum HubError {
         /// What was given.
         workspace: String,
     },
+    /// Settings of signing in that can't work.
+    #[error("use the settings for signing in: {why}")]
+    BadOidc {
+        /// What to change.
+        why: String,
+    },
 }

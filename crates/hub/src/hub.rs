@@ -22,6 +22,7 @@ use crate::fs_requests::FsRequests;
 use crate::jobs::JobTexts;
 use crate::live::LiveRuns;
 use crate::mcp::Sessions;
+use crate::oidc::SignIn;
 use crate::queue::{CapSet, Limits, Member, Owner, Parked, QueueKey, Standing};
 use crate::roster::Roster;
 use crate::shared::{Hubbed, Shared};
@@ -61,8 +62,10 @@ impl Hub {
     /// and everything that waits gets its full time again.
     ///
     /// # Errors
-    /// [`HubError::Store`], whose text names the fix when the folder is not writable or is in use.
+    /// [`HubError::Store`], whose text names the fix when the folder is not writable or is in use;
+    /// [`HubError::BadOidc`].
     pub async fn open(config: HubConfig) -> Result<Self, HubError> {
+        let sign_in = config.oidc.clone().map(SignIn::new).transpose()?.map(Arc::new);
         let store = Store::open(&config.data_dir).await?;
         let roster = Roster::default();
         for runner in store.runners().await? {
@@ -82,6 +85,7 @@ impl Hub {
             config,
             store,
             keys: KeyRing::default(),
+            sign_in,
             roster,
             desk,
             jobs: JobTexts::default(),
@@ -126,11 +130,11 @@ impl Hub {
         });
         let closing = self.shared.closing.clone();
         let stop = shutdown.clone();
-        let server =
-            axum::serve(listener, api::router(self.shared.clone())).with_graceful_shutdown(async move {
-                stop.cancelled().await;
-                closing.cancel();
-            });
+        let routes = api::router(self.shared.clone()).into_make_service_with_connect_info::<SocketAddr>();
+        let server = axum::serve(listener, routes).with_graceful_shutdown(async move {
+            stop.cancelled().await;
+            closing.cancel();
+        });
         let deadline = async {
             shutdown.cancelled().await;
             tokio::time::sleep(DRAIN).await;
@@ -170,8 +174,7 @@ impl Hub {
     /// [`HubError::BadWorkspace`], [`HubError::ReservedSubject`], [`HubError::Store`].
     pub async fn add_api_key(&self, key: NewApiKey) -> Result<SecretText, HubError> {
         let workspace = key.workspace.into_string();
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-        if workspace.is_empty() || !workspace.bytes().all(plain) {
+        if !auth::is_workspace_name(&workspace) {
             return Err(HubError::BadWorkspace { workspace });
         }
         let subject = match key.subject {

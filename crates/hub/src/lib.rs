@@ -3,8 +3,8 @@
 //!
 //! It speaks lease protocol v2 over an MCP endpoint of its own (`/mcp`, see
 //! `docs/adr/0002-own-mcp-endpoint.md`) and a small HTTP API. It refuses to run jobs, to open a port
-//! beyond loopback unless told to, and to answer anybody without a credential, except for `/healthz` and
-//! the discovery document.
+//! beyond loopback unless told to, and to answer anybody without a credential, except for `/healthz`,
+//! the discovery document and the two routes that lead to a credential (`/auth/…`).
 //!
 //! Invariants:
 //! - A lease is in the store before the runner hears of it, so that it outlives the hub's process.
@@ -25,6 +25,7 @@ mod hub;
 mod jobs;
 mod live;
 mod mcp;
+mod oidc;
 mod pairing;
 mod queue;
 mod report;
@@ -37,3 +38,4 @@ pub use auth::Role;
 pub use config::HubConfig;
 pub use error::HubError;
 pub use hub::{Hub, NewApiKey};
+pub use oidc::OidcConfig;

@@ -14,6 +14,7 @@ use crate::fs_requests::FsRequests;
 use crate::jobs::JobTexts;
 use crate::live::LiveRuns;
 use crate::mcp::Sessions;
+use crate::oidc::SignIn;
 use crate::queue::Effect;
 use crate::roster::Roster;
 use crate::{clock, report};
@@ -24,6 +25,7 @@ pub(crate) struct Shared {
     pub(crate) config: HubConfig,
     pub(crate) store: Store,
     pub(crate) keys: KeyRing,
+    pub(crate) sign_in: Option<Arc<SignIn>>,
     pub(crate) roster: Roster,
     pub(crate) desk: Desk,
     pub(crate) jobs: JobTexts,

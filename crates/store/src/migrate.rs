@@ -48,7 +48,10 @@ mod tests {
             .execute(&mut connection)
             .await
             .unwrap();
-        sqlx::raw_sql(MIGRATIONS[0]).execute(&mut connection).await.unwrap();
+        sqlx::raw_sql(MIGRATIONS[0])
+            .execute(&mut connection)
+            .await
+            .unwrap();
         sqlx::raw_sql(
             "INSERT INTO schema_migrations (version) VALUES (1);
              INSERT INTO api_keys (hash, workspace, role, subject, label, created_at)

@@ -350,14 +350,21 @@ async fn only_keys_whose_time_is_over_are_cleared_away(store: Store) {
         last_used_at: None,
         expires_at,
     };
-    for row in [key("lasting", None), key("over", Some(10)), key("short", Some(11))] {
+    for row in [
+        key("lasting", None),
+        key("over", Some(10)),
+        key("short", Some(11)),
+    ] {
         outcome(&store, Write::InsertApiKey(row)).await;
     }
     let clear = || Write::DeleteExpiredApiKeys { at: 10 };
     assert_eq!(outcome(&store, clear()).await, Outcome::Applied);
     assert_eq!(outcome(&store, clear()).await, Outcome::Refused);
     let left: Vec<_> = store.api_keys("acme").await.unwrap();
-    let left: Vec<_> = left.iter().map(|row| (row.hash.as_str(), row.expires_at)).collect();
+    let left: Vec<_> = left
+        .iter()
+        .map(|row| (row.hash.as_str(), row.expires_at))
+        .collect();
     assert_eq!(left, [("lasting", None), ("short", Some(11))]);
 }
 

@@ -3,8 +3,10 @@
 
 #[cfg(unix)]
 pub mod fake_engine;
+pub mod identity_provider;
 pub mod scripted_hub;
 
 #[cfg(unix)]
 pub use fake_engine::FakeEngine;
+pub use identity_provider::IdentityProvider;
 pub use scripted_hub::{Call, Fault, Lease, ScriptedHub};

@@ -6,5 +6,6 @@ mod kit;
 mod lease;
 mod life;
 mod logs;
+mod oidc;
 mod runs;
 mod shapes;
