@@ -100,9 +100,22 @@ pub struct World {
 impl World {
     /// Starts a hub on a free loopback port; `hub_args` are added to its command line.
     pub async fn start(binary: &str, hub_args: &[&str]) -> Self {
+        let home = tempfile::tempdir().expect("temporary folder");
+        Self::start_in(home, binary, hub_args).await
+    }
+
+    /// The same with a settings file.
+    pub async fn start_with_settings(binary: &str, settings: &str) -> Self {
+        let home = tempfile::tempdir().expect("temporary folder");
+        let folder = home.path().join("config");
+        std::fs::create_dir_all(&folder).expect("settings folder");
+        std::fs::write(folder.join("settings.toml"), settings).expect("settings file");
+        Self::start_in(home, binary, &[]).await
+    }
+
+    async fn start_in(home: tempfile::TempDir, binary: &str, hub_args: &[&str]) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let binary = PathBuf::from(binary);
-        let home = tempfile::tempdir().expect("temporary folder");
         let output = Command::new(&binary)
             .args([
                 "hub",

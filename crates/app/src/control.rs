@@ -23,6 +23,7 @@ mod logs;
 mod machine;
 mod pair;
 mod room;
+mod signin;
 mod view;
 mod work;
 

@@ -3,6 +3,7 @@
 //! Leasing is not here; that is the runner's MCP session. Every failure has a class
 //! ([`HubFault`]) with its own next step; nothing is decided by the text of a message.
 
+mod auth;
 mod fault;
 mod follow;
 mod resolve;
@@ -20,6 +21,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+pub use auth::{AuthMethods, OidcOffer};
 pub use fault::{HubFault, TlsFault};
 pub use follow::{LogEvent, LogFollow};
 
@@ -48,26 +50,7 @@ impl HubClient {
     /// # Errors
     /// A problem about this machine when no TLS set-up is possible.
     pub fn new(base: Url, credential: Option<SecretString>) -> Result<Self> {
-        let mut builder = reqwest::Client::builder();
-        if crate::hub_url::is_loopback(&base) {
-            builder = builder.no_proxy();
-            if base.scheme() == "http" {
-                // Reading the system's certificates takes longer than all the requests to a hub on this machine.
-                builder = builder.tls_certs_only(std::iter::empty());
-            }
-        }
-        let http = builder
-            .connect_timeout(CONNECT_LIMIT)
-            .dns_resolver(Arc::new(resolve::SystemResolver))
-            // A hub never redirects; a sign-in page in between does.
-            .redirect(redirect::Policy::none())
-            .user_agent(concat!("everdict-runner/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .map_err(|error| {
-                Problem::machine("can't set up HTTPS on this machine")
-                    .fix("install the system's CA certificates (package ca-certificates)")
-                    .because(error)
-            })?;
+        let http = http_client(&base)?;
         Ok(Self {
             http,
             base,
@@ -320,6 +303,33 @@ impl HubClient {
             }
         }
     }
+}
+
+/// Makes an HTTP client for one address and those it names: its own TLS and proxy rules, no redirects.
+///
+/// # Errors
+/// A problem about this machine when no TLS set-up is possible.
+pub(crate) fn http_client(base: &Url) -> Result<reqwest::Client> {
+    let mut builder = reqwest::Client::builder();
+    if crate::hub_url::is_loopback(base) {
+        builder = builder.no_proxy();
+        if base.scheme() == "http" {
+            // Reading the system's certificates takes longer than all the requests to a hub on this machine.
+            builder = builder.tls_certs_only(std::iter::empty());
+        }
+    }
+    builder
+        .connect_timeout(CONNECT_LIMIT)
+        .dns_resolver(Arc::new(resolve::SystemResolver))
+        // A hub never redirects; a sign-in page in between does.
+        .redirect(redirect::Policy::none())
+        .user_agent(concat!("everdict-runner/", env!("CARGO_PKG_VERSION")))
+        .build()
+        .map_err(|error| {
+            Problem::machine("can't set up HTTPS on this machine")
+                .fix("install the system's CA certificates (package ca-certificates)")
+                .because(error)
+        })
 }
 
 fn location(response: &Response) -> Option<String> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everdict_contracts::{SecretText, WorkspaceId};
-use everdict_hub::{Hub, HubConfig, HubError, Role};
+use everdict_hub::{Hub, HubConfig, HubError, OidcConfig, Role};
 use reqwest::Url;
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::net::TcpListener;
@@ -27,12 +27,15 @@ pub struct HubOptions {
     pub listen: SocketAddr,
     /// How long a lease lives without a heartbeat; `None` for the hub's own default.
     pub lease_ttl: Option<Duration>,
+    /// How people sign in; `None` leaves them API keys only.
+    pub oidc: Option<OidcConfig>,
 }
 
 impl HubOptions {
     fn config(&self) -> HubConfig {
         let mut config = HubConfig::new(&self.data_dir);
         config.listen = self.listen;
+        config.oidc.clone_from(&self.oidc);
         if let Some(ttl) = self.lease_ttl {
             config.lease_ttl = ttl;
         }
@@ -176,6 +179,8 @@ fn broken(error: HubError) -> Problem {
         HubError::BadWorkspace { .. } | HubError::ReservedSubject { .. } => {
             Problem::input(format!("can't {error}")).fix("choose another workspace name")
         }
+        HubError::BadOidc { why } => Problem::input(format!("nobody can sign in to the hub: {why}"))
+            .fix("correct the table [oidc] in settings.toml, or empty oidc.issuer"),
         // The store's own words carry the fix: which folder, who holds it, which version.
         HubError::Store(_) => Problem::machine("the hub's database can't be used")
             .fix("do what the cause says; --data-dir names another folder")

@@ -23,6 +23,7 @@ mod registrations;
 pub mod rendering;
 pub mod secrets;
 mod settings;
+mod signin;
 mod verdict;
 mod watch;
 
@@ -33,10 +34,11 @@ pub use containers::{
 };
 pub use doctor::{Check, CheckState, Findings, Patient};
 pub use engine::{Engine, EngineSnapshot, RunnerPlan, RunnerView};
+pub use everdict_hub::OidcConfig;
 pub use everdict_runner_core::attempt::Outcome;
 pub use everdict_runner_core::capabilities::Offer;
 pub use everdict_runner_core::{RunnerEvent, RunnerState};
-pub use hub_client::{HubClient, HubFault, LogEvent, LogFollow, TlsFault};
+pub use hub_client::{AuthMethods, HubClient, HubFault, LogEvent, LogFollow, OidcOffer, TlsFault};
 pub use hub_host::{HubHost, HubOptions, create_api_key};
 pub use pairing::{HubSide, Pairing, check_label, host_name, is_runner_token, platform, unpair};
 pub use paths::{HOME_VAR, Paths};
@@ -45,5 +47,6 @@ pub use registrations::{Registration, Registrations};
 pub use reqwest::Url;
 pub use secrets::{EnvSecrets, SecretFault, SecretName, SecretStore, StoreKind};
 pub use settings::{DEFAULTS as DEFAULT_SETTINGS, Settings, TopologySettings};
+pub use signin::{SIGN_IN_LIMIT, SignIn, SignedIn, sign_in_methods};
 pub use verdict::{Judged, Verdict, judge, judge_result};
 pub use watch::{RunRow, follow_to_end};

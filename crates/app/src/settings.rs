@@ -2,12 +2,15 @@
 //!
 //! An unknown key or a bad value is refused with its `file:line`; nothing is guessed.
 
+mod oidc;
 mod schema;
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use everdict_hub::OidcConfig;
 
 use crate::problem::{Problem, Result};
 use crate::secrets::StoreKind;
@@ -25,6 +28,8 @@ pub struct Settings {
     pub hub_listen: SocketAddr,
     /// Folder of the hub's database, when it isn't the usual one.
     pub hub_data_dir: Option<PathBuf>,
+    /// How people sign in to a hub served by the command line; `None` leaves them API keys only.
+    pub oidc: Option<OidcConfig>,
     /// Cases at the same time per runner.
     pub max_concurrent: usize,
     /// Longest wait of one poll.
@@ -121,6 +126,7 @@ impl Settings {
                 .parse()
                 .expect("BUG: the schema lets only socket addresses through"),
             hub_data_dir: values.path("hub.data_dir"),
+            oidc: oidc::from_values(values),
             max_concurrent: usize::try_from(values.int("runner.max_concurrent"))
                 .expect("BUG: the schema bounds runner.max_concurrent"),
             wait: Duration::from_millis(values.int("runner.wait_ms")),

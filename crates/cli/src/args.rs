@@ -117,6 +117,9 @@ pub(crate) struct PairArgs {
     /// Read the runner token from standard input
     #[arg(long)]
     pub(crate) token_stdin: bool,
+    /// Sign in in the browser of this machine, where the hub offers it; no key is needed
+    #[arg(long, conflicts_with_all = ["token", "token_stdin", "api_key_stdin", "save_api_key"])]
+    pub(crate) sign_in: bool,
     /// Name of this runner [default: the host name]
     #[arg(long, value_name = "NAME")]
     pub(crate) label: Option<String>,

@@ -47,7 +47,7 @@ impl Room {
     }
 
     /// Checks that tokens can be kept at `place`. A store that keeps nothing is no place for a window's pairing.
-    async fn usable_store(&self, place: TokenPlace) -> Result<Arc<dyn SecretStore>> {
+    pub(super) async fn usable_store(&self, place: TokenPlace) -> Result<Arc<dyn SecretStore>> {
         self.options.paths.prepare()?;
         let store = self.store(place);
         if store.kind() == StoreKind::Env {
@@ -160,6 +160,8 @@ impl Room {
                 .unwrap_or_else(|| self.options.paths.hub_dir()),
             listen,
             lease_ttl: None,
+            // The hub of one person on one machine: nobody else is to come in.
+            oidc: None,
         }
     }
 

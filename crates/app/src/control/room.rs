@@ -42,6 +42,8 @@ pub(super) struct Room {
     /// Locked over a change and its writing, so that the file never ends with the older of two.
     pub(super) choices: Mutex<ChoicesFile>,
     pub(super) switched_off: watch::Sender<BTreeSet<Capability>>,
+    /// Ends the sign-in that goes on; there is one at most.
+    pub(super) sign_in: Mutex<CancellationToken>,
     desk: Mutex<Desk>,
     events: broadcast::Sender<AppEvent>,
     pub(super) tasks: TaskTracker,
@@ -72,6 +74,7 @@ impl Room {
             registrations: Registrations::at(options.paths.registrations_file()),
             choices: Mutex::new(ChoicesFile::in_dir(options.paths.state_dir())),
             switched_off: watch::Sender::new(desk.choices.switched_off.clone()),
+            sign_in: Mutex::default(),
             options,
             containers,
             logs: LogBook::default(),

@@ -161,7 +161,7 @@ pub(super) struct Answer<'a> {
 
 impl HubFault {
     /// Classifies a failed exchange.
-    pub(super) fn from_transport(base: &Url, error: &reqwest::Error) -> Self {
+    pub(crate) fn from_transport(base: &Url, error: &reqwest::Error) -> Self {
         let hub = hub_url::host(base);
         let mut next: Option<&(dyn StdError + 'static)> = Some(error);
         while let Some(cause) = next {

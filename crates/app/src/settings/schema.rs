@@ -21,6 +21,10 @@ enum Kind {
     Url,
     /// Address of a container engine; empty finds it.
     Engine,
+    /// Address of an identity provider; empty is none.
+    Issuer,
+    /// Values of a claim with their roles.
+    Roles,
     Text,
 }
 
@@ -37,6 +41,14 @@ const KEYS: &[(&str, Kind)] = &[
     ("hub.url", Kind::Url),
     ("hub.listen", Kind::Address),
     ("hub.data_dir", Kind::Text),
+    ("oidc.issuer", Kind::Issuer),
+    ("oidc.client_id", Kind::Text),
+    ("oidc.workspace", Kind::Text),
+    ("oidc.role", Kind::OneOf(&["none", "viewer", "member", "admin"])),
+    ("oidc.role_claim", Kind::Text),
+    ("oidc.roles", Kind::Roles),
+    ("oidc.workspace_claim", Kind::Text),
+    ("oidc.key_ttl_s", Kind::Int { min: 60, max: 3600 }),
     ("runner.max_concurrent", Kind::Int { min: 1, max: 64 }),
     ("runner.wait_ms", Kind::Int { min: 0, max: 60_000 }),
     ("runner.heartbeat_ms", Kind::Int { min: 0, max: DAY_MS }),
@@ -125,11 +137,15 @@ impl Values {
         }
     }
 
-    pub(super) fn folders(&self, key: &str) -> Vec<PathBuf> {
+    pub(super) fn list(&self, key: &str) -> &[String] {
         match self.0.get(key) {
-            Some(Value::List(values)) => values.iter().map(PathBuf::from).collect(),
+            Some(Value::List(values)) => values,
             other => unreachable!("BUG: {key} is no list: {other:?}"),
         }
+    }
+
+    pub(super) fn folders(&self, key: &str) -> Vec<PathBuf> {
+        self.list(key).iter().map(PathBuf::from).collect()
     }
 
     pub(super) fn path(&self, key: &str) -> Option<PathBuf> {
@@ -160,6 +176,17 @@ impl Kind {
                     .iter()
                     .any(|scheme| text.starts_with(scheme)))
             .then(|| Value::Text(text.to_string())),
+            (Self::Issuer, DeValue::String(text)) => {
+                (text.is_empty() || super::oidc::is_issuer(text)).then(|| Value::Text(text.to_string()))
+            }
+            (Self::Roles, DeValue::Array(items)) => items
+                .iter()
+                .map(|item| match item.get_ref() {
+                    DeValue::String(text) => super::oidc::parse_role(text).map(|_| text.to_string()),
+                    _ => None,
+                })
+                .collect::<Option<Vec<String>>>()
+                .map(Value::List),
             (Self::Folders, DeValue::Array(items)) => items
                 .iter()
                 .map(|item| match item.get_ref() {
@@ -184,6 +211,10 @@ impl Kind {
                 .join(", "),
             Self::Address => "an address and port such as \"127.0.0.1:8787\"".to_owned(),
             Self::Engine => "\"\", or an address such as \"unix:///var/run/docker.sock\"".to_owned(),
+            Self::Issuer => "\"\", an https:// address, or http:// on loopback".to_owned(),
+            Self::Roles => {
+                "a list such as [\"staff=member\"], with the roles viewer, member and admin".to_owned()
+            }
             Self::Switch => "true, false".to_owned(),
             Self::Folders => "a list of absolute paths such as [\"/srv/data\"]".to_owned(),
             Self::Url => "an http:// or https:// address".to_owned(),
@@ -210,7 +241,7 @@ impl Source<'_> {
 }
 
 fn tables() -> impl Iterator<Item = &'static str> {
-    ["hub", "runner", "topology", "secrets", "log"].into_iter()
+    ["hub", "oidc", "runner", "topology", "secrets", "log"].into_iter()
 }
 
 /// Below this likeness a suggestion would be a guess.

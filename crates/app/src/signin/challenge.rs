@@ -59,7 +59,14 @@ mod tests {
     #[test]
     fn no_two_secrets_are_alike_and_each_is_long_enough() {
         let (one, two) = (Challenge::make(), Challenge::make());
-        let all = [&one.state, &one.nonce, &one.verifier, &two.state, &two.nonce, &two.verifier];
+        let all = [
+            &one.state,
+            &one.nonce,
+            &one.verifier,
+            &two.state,
+            &two.nonce,
+            &two.verifier,
+        ];
         let different: std::collections::BTreeSet<_> = all.iter().collect();
         assert_eq!(different.len(), all.len());
         assert!(all.iter().all(|secret| secret.len() == 43));

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hyper::body::Incoming;
-use hyper::header::{self, HeaderMap};
+use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response};
@@ -37,7 +37,10 @@ const MAX_HEAD: usize = 16 << 10;
 pub(super) enum Answer {
     Code(SecretString),
     /// An error code of OAuth, and the provider's words.
-    Refused { error: String, words: String },
+    Refused {
+        error: String,
+        words: String,
+    },
     /// An answer of another provider than the one that was asked (RFC 9207).
     OtherIssuer,
 }
@@ -65,7 +68,9 @@ impl Listener {
                 .fix("allow local connections, or pair with an API key")
                 .because(error)
         };
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(failed)?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+            .await
+            .map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         Ok(Self { listener, address })
     }
@@ -128,7 +133,7 @@ async fn serve(stream: TcpStream, gate: Arc<Gate>, heard: mpsc::Sender<Answer>) 
 impl Gate {
     fn hear<B>(&self, request: &Request<B>) -> (Word, Option<Answer>) {
         // Another host's name for this address is a page elsewhere that tries to reach in.
-        let host = request.headers().get(header::HOST).map(|host| host.as_bytes());
+        let host = request.headers().get(header::HOST).map(HeaderValue::as_bytes);
         if host != Some(self.host.as_bytes()) {
             return (Word::Strange, None);
         }

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hyper::header::{HeaderValue, self};
+use hyper::header::{self, HeaderValue};
 use hyper::{Response, StatusCode};
 use sha2::{Digest as _, Sha256};
 
@@ -109,7 +109,10 @@ mod tests {
             for korean in [false, true] {
                 let page = answer(word, korean);
                 let policy = page.headers()["content-security-policy"].to_str().unwrap();
-                assert!(policy.starts_with("default-src 'none'; style-src 'sha256-"), "{policy}");
+                assert!(
+                    policy.starts_with("default-src 'none'; style-src 'sha256-"),
+                    "{policy}"
+                );
                 assert!(!policy.contains("unsafe"), "{policy}");
                 for active in ["<script", "src=", "href=", "url(", " on"] {
                     let markup = page.body().split("<h1>").next().unwrap();

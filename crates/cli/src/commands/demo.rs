@@ -105,6 +105,7 @@ impl Stage {
             data_dir: paths.hub_dir(),
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             lease_ttl: None,
+            oidc: None,
         })
         .await?;
         out.say(format!(

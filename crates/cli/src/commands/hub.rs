@@ -80,6 +80,7 @@ fn options(context: &Context, args: &HubArgs) -> HubOptions {
             .unwrap_or_else(|| context.paths.hub_dir()),
         listen: args.listen.unwrap_or(context.settings.hub_listen),
         lease_ttl: args.lease_ttl_ms.map(Duration::from_millis),
+        oidc: context.settings.oidc.clone(),
     }
 }
 

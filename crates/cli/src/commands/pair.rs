@@ -1,4 +1,6 @@
-//! `pair`: make a runner at a hub with an API key, or take one by its token.
+//! `pair`: make a runner at a hub with an API key or a sign-in, or take one by its token.
+
+mod sign_in;
 
 use everdict_app::{
     HubClient, Pairing, Problem, ProblemClass, Registration, Result, SecretName, StoreKind, hub_url,
@@ -26,6 +28,12 @@ pub(crate) async fn run(context: &Context, args: &PairArgs) -> Result<Exit> {
         store: context.store(kind),
         registrations: &registrations,
     };
+    if args.sign_in {
+        let (registration, token) = sign_in::pair(context, &hub, &pairing, &label).await?;
+        let shown = (kind == StoreKind::Env).then_some(token);
+        report(context, &registration, shown.as_ref());
+        return Ok(Exit::Ok);
+    }
     if let Some(token) = given_token(context, args)? {
         let registration = pairing.with_token(&hub, token, &label).await?;
         report(context, &registration, None);
@@ -71,7 +79,10 @@ fn api_key(context: &Context, args: &PairArgs) -> Result<SecretString> {
             ProblemClass::NotPaired,
             "no API key and no runner token to pair with",
         )
-        .fix("set EVERDICT_API_KEY or use --api-key-stdin; with a token made elsewhere use --token-stdin")
+        .fix(
+            "set EVERDICT_API_KEY or use --api-key-stdin; with a token made elsewhere use --token-stdin; \
+             --sign-in where the hub offers it",
+        )
     })
 }
 

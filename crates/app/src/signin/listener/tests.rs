@@ -33,7 +33,12 @@ async fn open() -> Open {
 
 impl Open {
     async fn get(&self, query: &str) -> (StatusCode, String) {
-        let answer = self.http.get(format!("{}?{query}", self.base)).send().await.unwrap();
+        let answer = self
+            .http
+            .get(format!("{}?{query}", self.base))
+            .send()
+            .await
+            .unwrap();
         (answer.status(), answer.text().await.unwrap())
     }
 
@@ -47,10 +52,15 @@ impl Open {
 async fn one_answer_with_the_right_state_is_heard_and_nothing_of_it_is_shown() {
     let open = open().await;
     assert!(open.base.starts_with("http://127.0.0.1:") && open.base.ends_with("/callback"));
-    let (status, page) = open.get("code=the-code&state=the-state&iss=https%3A%2F%2Fid.example").await;
+    let (status, page) = open
+        .get("code=the-code&state=the-state&iss=https%3A%2F%2Fid.example")
+        .await;
     assert_eq!(status, StatusCode::OK);
     assert!(page.contains("goes on by itself"), "{page}");
-    assert!(!page.contains("the-code") && !page.contains("the-state"), "{page}");
+    assert!(
+        !page.contains("the-code") && !page.contains("the-state"),
+        "{page}"
+    );
     let Answer::Code(code) = open.heard().await else {
         panic!("no code");
     };
@@ -78,10 +88,18 @@ async fn what_is_not_our_answer_is_refused_and_the_wait_goes_on() {
         let answer = open.http.get(url).send().await.unwrap();
         assert_eq!(answer.status(), StatusCode::NOT_FOUND, "{path}");
     }
-    let posted = open.http.post(format!("{}?{good}", open.base)).send().await.unwrap();
+    let posted = open
+        .http
+        .post(format!("{}?{good}", open.base))
+        .send()
+        .await
+        .unwrap();
     assert_eq!(posted.status(), StatusCode::NOT_FOUND);
     for host in ["evil.example", "localhost", "127.0.0.1", "127.0.0.1:1", "[::1]"] {
-        let asked = open.http.get(format!("{}?{good}", open.base)).header("host", host);
+        let asked = open
+            .http
+            .get(format!("{}?{good}", open.base))
+            .header("host", host);
         let answer = asked.send().await.unwrap();
         assert_eq!(answer.status(), StatusCode::BAD_REQUEST, "{host}");
     }
@@ -94,15 +112,24 @@ async fn a_refusal_and_another_issuer_are_told_apart_and_the_page_speaks_korean(
     let refused = open().await;
     let query = "error=access_denied&error_description=%3Cb%3Eno%3C%2Fb%3E&state=the-state";
     let asked = refused.http.get(format!("{}?{query}", refused.base));
-    let page = asked.header("accept-language", "ko-KR,ko;q=0.9,en;q=0.8").send().await.unwrap();
+    let page = asked
+        .header("accept-language", "ko-KR,ko;q=0.9,en;q=0.8")
+        .send()
+        .await
+        .unwrap();
     let page = page.text().await.unwrap();
-    assert!(page.contains("로그인이 완료되지 않았습니다") && !page.contains("<b>"), "{page}");
+    assert!(
+        page.contains("로그인이 완료되지 않았습니다") && !page.contains("<b>"),
+        "{page}"
+    );
     match refused.heard().await {
         Answer::Refused { error, words } => assert_eq!((&*error, &*words), ("access_denied", "<b>no</b>")),
         other => panic!("{other:?}"),
     }
     let mixed = open().await;
-    mixed.get("code=c&state=the-state&iss=https%3A%2F%2Fother.example").await;
+    mixed
+        .get("code=c&state=the-state&iss=https%3A%2F%2Fother.example")
+        .await;
     assert!(matches!(mixed.heard().await, Answer::OtherIssuer));
 }
 
