@@ -41,6 +41,12 @@ export interface Calls {
   /** Pairs by a runner token, an attach command or a pairing link; `allowFile` as above. */
   pairWithToken(hubUrl: string, text: string, label: string, allowFile: boolean): Promise<void>;
   pairWithApiKey(hubUrl: string, apiKey: string, label: string, allowFile: boolean): Promise<void>;
+  /** How people get into a hub: by an API key (`key`), by a sign-in in the browser (`oidc`). */
+  signInMethods(hubUrl: string): Promise<string[]>;
+  /** Opens the system's browser, waits until the person has signed in there, and pairs; `allowFile` as above. */
+  signIn(hubUrl: string, label: string, allowFile: boolean): Promise<void>;
+  /** Ends the sign-in that waits, if one does; it rejects with `sign_in_cancelled`. */
+  cancelSignIn(): Promise<void>;
   /** Pairs by the link that was opened outside and waits in the snapshot; `allowFile` as above. */
   acceptLink(label: string, allowFile: boolean): Promise<void>;
   dismissLink(): Promise<void>;

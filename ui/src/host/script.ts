@@ -34,6 +34,8 @@ export interface Script {
   comparisons?: Record<string, CompareView>;
   /** What a file comes to, by its name; one that isn't here is a dataset of two cases. */
   previews?: Record<string, PreviewView>;
+  /** How people get into any hub; by an API key where it isn't said. */
+  methods?: string[];
   /** Calls that are refused, by name. */
   refuse?: Partial<Record<keyof Host, Failure>>;
 }

@@ -36,6 +36,7 @@ export class ScriptedHost implements Host {
   #state: AppSnapshot;
   #jobs: JobView[];
   readonly #script: Script;
+  #browser: ((failure?: Failure) => void) | null = null;
   readonly #watchers = new Set<(event: AppEvent) => void>();
   readonly #logWatchers = new Map<string, Set<(batch: LogBatch) => void>>();
   readonly #logs: Map<string, LogLine[]>;
@@ -98,6 +99,31 @@ export class ScriptedHost implements Host {
     this.#takeToken(allowFile);
     this.#record("pairWithApiKey", hubUrl, apiKey, label);
     this.#pair(runner(`r-${this.#state.runners.length + 1}`, label, hubUrl, false));
+  }
+
+  async signInMethods(_hubUrl: string): Promise<string[]> {
+    this.#refuse("signInMethods");
+    return this.#script.methods ?? ["key"];
+  }
+
+  async signIn(hubUrl: string, label: string, allowFile: boolean): Promise<void> {
+    this.#takeToken(allowFile);
+    this.#record("signIn", hubUrl, label);
+    await new Promise<void>((resolve, reject) => {
+      this.#browser = (failure) => (failure === undefined ? resolve() : reject(failure));
+    });
+    this.#pair(runner(`r-${this.#state.runners.length + 1}`, label, hubUrl, false));
+  }
+
+  async cancelSignIn(): Promise<void> {
+    this.#record("cancelSignIn");
+    this.comeBack({ code: "sign_in_cancelled", message: "the sign-in was cancelled", fix: null });
+  }
+
+  /** The person comes back from the browser, signed in or not. */
+  comeBack(failure?: Failure): void {
+    this.#browser?.(failure);
+    this.#browser = null;
   }
 
   async unpair(runnerId: string): Promise<void> {

@@ -88,6 +88,90 @@ describe("the first window", () => {
     expect(document.body.innerHTML).not.toContain("ak_secret");
   });
 
+  describe("where the hub lets people sign in in the browser", () => {
+    const script = { methods: ["key", "oidc"] };
+
+    async function enter(address = "https://team.example/") {
+      await fireEvent.click(await screen.findByRole("button", { name: "Enter the address" }));
+      const hub = screen.getByLabelText("Hub address");
+      await fireEvent.input(hub, { target: { value: address } });
+      await fireEvent.change(hub);
+    }
+
+    it("opens the browser, waits in words, and pairs when the person is back", async () => {
+      const { host, container } = show(script);
+      await enter();
+      await fireEvent.click(await screen.findByRole("button", { name: "Sign in with the browser" }));
+      expect((await screen.findByText("Waiting for your sign-in to team.example", { exact: false })).role).toBe(
+        "status",
+      );
+      expect(document.activeElement).toBe(screen.getByRole("button", { name: "Cancel sign-in" }));
+      expect(screen.queryByRole("list", { name: "Steps of pairing" })).toBeNull();
+      await expectAccessible(container);
+      host.comeBack();
+      expect(await screen.findByRole("heading", { name: "This machine is paired" })).toBeTruthy();
+      expect(host.calls).toEqual([["signIn", "https://team.example", "workbench"]]);
+    });
+
+    it("goes back to the form when it is cancelled, without a word of failure", async () => {
+      const { host } = show(script);
+      await enter();
+      await fireEvent.click(await screen.findByRole("button", { name: "Sign in with the browser" }));
+      await fireEvent.click(await screen.findByRole("button", { name: "Cancel sign-in" }));
+      expect(await screen.findByRole("button", { name: "Sign in with the browser" })).toBeTruthy();
+      expect(screen.queryByRole("alert")).toBeNull();
+      expect(host.calls.map(([call]) => call)).toEqual(["signIn", "cancelSignIn"]);
+    });
+
+    it("says what went wrong in the browser, and offers it again", async () => {
+      const { host } = show(script);
+      await enter();
+      await fireEvent.click(await screen.findByRole("button", { name: "Sign in with the browser" }));
+      await screen.findByRole("button", { name: "Cancel sign-in" });
+      host.comeBack({ code: "sign_in_denied", message: "id.example refused the sign-in", fix: "sign in again" });
+      expect((await screen.findByRole("alert")).textContent).toContain("Id.example refused the sign-in.");
+      expect(screen.getByRole("button", { name: "Sign in with the browser" })).toBeTruthy();
+    });
+
+    it("asks about a file before the browser opens, where there is no keyring", async () => {
+      const { host } = show({ ...script, snapshot: { keyring: "locked" } });
+      await enter();
+      await fireEvent.click(await screen.findByRole("button", { name: "Sign in with the browser" }));
+      const dialog = within(await screen.findByRole("dialog", { name: "Keep the token in a file?" }));
+      expect(host.calls).toEqual([]);
+      await fireEvent.click(dialog.getByRole("button", { name: "Keep it in a file" }));
+      await screen.findByRole("button", { name: "Cancel sign-in" });
+      host.comeBack();
+      expect(await screen.findByText("Token saved in a file that only you can read")).toBeTruthy();
+    });
+
+    it("ends a sign-in that nobody sees any more", async () => {
+      const { host } = show(script);
+      await enter();
+      await fireEvent.click(await screen.findByRole("button", { name: "Sign in with the browser" }));
+      await screen.findByRole("button", { name: "Cancel sign-in" });
+      location.hash = "#/settings";
+      window.dispatchEvent(new HashChangeEvent("hashchange"));
+      await vi.waitFor(() => expect(host.calls.map(([call]) => call)).toEqual(["signIn", "cancelSignIn"]));
+    });
+
+    it("offers nothing of it for another address, a hub with keys only, or one that can't be asked", async () => {
+      const { unmount } = show(script);
+      await enter("team.example");
+      expect(screen.queryByRole("button", { name: "Sign in with the browser" })).toBeNull();
+      unmount();
+      const refuse = { signInMethods: { code: "hub_unreachable", message: "refused", fix: null } };
+      for (const other of [{}, { ...script, refuse }]) {
+        const { unmount } = show(other);
+        await enter();
+        await Promise.resolve();
+        expect(screen.queryByRole("button", { name: "Sign in with the browser" })).toBeNull();
+        expect(screen.queryByRole("alert")).toBeNull();
+        unmount();
+      }
+    });
+  });
+
   it("asks before it pairs with a pasted link, and shows its parts as text", async () => {
     const { host, container } = show();
     const label = "<img src=x onerror=alert(1)>";
