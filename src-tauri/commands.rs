@@ -93,6 +93,31 @@ pub async fn pair_with_api_key(
     Ok(paired.await?)
 }
 
+/// Says how people get into a hub: `key`, `oidc`.
+#[tauri::command]
+pub async fn sign_in_methods(desktop: State<'_, Desktop>, hub_url: String) -> Result<Vec<String>, Failure> {
+    Ok(desktop.control().sign_in_methods(&hub_url).await?)
+}
+
+/// Opens the system's browser, waits for the person, and pairs. The page sees no code, token or key.
+#[tauri::command]
+pub async fn sign_in(
+    desktop: State<'_, Desktop>,
+    hub_url: String,
+    label: String,
+    allow_file: Option<bool>,
+) -> Result<(), Failure> {
+    let place = place(allow_file);
+    Ok(desktop.control().sign_in(&hub_url, &label, place).await?)
+}
+
+/// Ends the sign-in that waits, if one does.
+#[tauri::command]
+pub async fn cancel_sign_in(desktop: State<'_, Desktop>) -> Result<(), Failure> {
+    desktop.control().cancel_sign_in();
+    Ok(())
+}
+
 /// Stops a runner and forgets it.
 #[tauri::command]
 pub async fn unpair(desktop: State<'_, Desktop>, runner_id: String) -> Result<(), Failure> {
@@ -188,6 +213,9 @@ pub fn handler() -> impl Fn(Invoke) -> bool + Send + Sync + 'static {
         pair_this_computer,
         pair_with_token,
         pair_with_api_key,
+        sign_in_methods,
+        sign_in,
+        cancel_sign_in,
         unpair,
         accept_link,
         dismiss_link,
