@@ -24,5 +24,6 @@ export default defineConfig({
   test: {
     environment: "happy-dom",
     include: ["src/**/*.test.ts"],
+    testTimeout: 20_000,
   },
 });

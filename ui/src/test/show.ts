@@ -1,10 +1,13 @@
-import { render } from "@testing-library/svelte";
+import { configure, render } from "@testing-library/svelte";
 import axe from "axe-core";
 import { expect, vi } from "vitest";
 import App from "../App.svelte";
 import type { AppSnapshot, JobView, RunnerView } from "../host/contract";
 import { EMPTY_SNAPSHOT, type Script, ScriptedHost } from "../host/scripted";
 import type { Translate } from "../i18n";
+
+// A busy machine draws late; what never comes still fails.
+configure({ asyncUtilTimeout: 8000 });
 
 export const NOW = new Date("2026-03-01T12:00:00Z").getTime();
 const SECOND = 1000;

@@ -51,7 +51,7 @@ describe("a job's log", () => {
     await fireEvent.input(search, { target: { value: "LINE 7777" } });
     expect(await screen.findByText("1 of 11")).toBeTruthy();
     const box = await log();
-    await vi.waitFor(() => expect(box.querySelector(".found")?.textContent).toBe("line 7777"));
+    await vi.waitFor(() => expect(box.querySelector(".found")?.textContent).toBe("line 7777"), { timeout: 8000 });
     await fireEvent.keyDown(search, { key: "Enter" });
     expect(await screen.findByText("2 of 11")).toBeTruthy();
     await fireEvent.keyDown(search, { key: "Enter", shiftKey: true });
