@@ -85,6 +85,8 @@ pub enum LeaseReply {
     Idle,
     /// The runner's protocol is too old; it gets no job until it is updated.
     UpdateRequired { server_protocol: Option<i64> },
+    /// The runner is paused at the hub; it gets no job until that ends.
+    Paused { reason: String },
     /// A job, held until its lease runs out.
     Leased(Lease),
 }
@@ -146,6 +148,12 @@ impl Serialize for LeaseReply {
                 map.serialize_entry("job", &())?;
                 map.end()
             }
+            Self::Paused { reason } => {
+                let mut map = serializer.serialize_map(Some(2))?;
+                map.serialize_entry("job", &())?;
+                map.serialize_entry("paused", reason)?;
+                map.end()
+            }
             Self::UpdateRequired { server_protocol } => {
                 let mut map = serializer.serialize_map(None)?;
                 map.serialize_entry("job", &())?;
@@ -174,6 +182,11 @@ impl<'de> Deserialize<'de> for LeaseReply {
         if object.get("updateRequired") == Some(&Value::Bool(true)) {
             return Ok(Self::UpdateRequired {
                 server_protocol: object.get("serverProtocol").and_then(Value::as_i64),
+            });
+        }
+        if let Some(Value::String(reason)) = object.get("paused") {
+            return Ok(Self::Paused {
+                reason: reason.clone(),
             });
         }
         Ok(Self::Idle)
@@ -281,4 +294,7 @@ pub struct HeartbeatReply {
     pub cancelled: Option<bool>,
     #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Why the runner is paused at the hub, while it is. The job goes on.
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
+    pub paused: Option<String>,
 }

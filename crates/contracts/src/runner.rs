@@ -4,6 +4,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
+use crate::MAX_STATUS_CHARS;
 use crate::capability::Capability;
 use crate::decode::fields::{opt, opt_int};
 use crate::ids::{RunnerId, SecretText, Subject, WorkspaceId};
@@ -37,6 +38,17 @@ pub struct RunnerMeta {
     pub update_required: Option<bool>,
     #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub status: Option<RunnerStatus>,
+    /// Why it gets no jobs, while it is paused.
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
+    pub paused: Option<String>,
+}
+
+/// Body of a request to pause a runner.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PauseBody {
+    /// Shown where the runner is; at most 200 characters.
+    #[serde(deserialize_with = "reason")]
+    pub reason: String,
 }
 
 /// What a runner last said of itself.
@@ -65,6 +77,10 @@ pub struct PairBody {
 
 fn label<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     bounded(deserializer, MAX_LABEL_CHARS, "1 to 80 characters")
+}
+
+fn reason<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    bounded(deserializer, MAX_STATUS_CHARS, "1 to 200 characters")
 }
 
 fn os_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {

@@ -43,6 +43,8 @@ pub(crate) fn router(shared: Hubbed) -> Router {
         .route("/me", get(runners::me))
         .route("/runners", get(runners::list).post(runners::pair))
         .route("/runners/{id}", axum::routing::delete(runners::revoke))
+        .route("/runners/{id}/pause", post(runners::pause))
+        .route("/runners/{id}/resume", post(runners::resume))
         .route("/harnesses", get(harnesses::list).post(harnesses::register))
         .route("/harnesses/{id}/{version}", get(harnesses::show))
         .route("/runs", get(runs::list).post(runs::submit))

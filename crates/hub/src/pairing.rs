@@ -58,6 +58,7 @@ pub(crate) async fn pair(
         protocol: None,
         update_required: None,
         status: None,
+        paused: None,
     };
     shared.roster.insert(row);
     Ok(PairedRunner {
@@ -66,6 +67,26 @@ pub(crate) async fn pair(
         attach_command: None,
         install_command: None,
     })
+}
+
+/// Pauses one of the caller's runners for a reason, or ends that. What it runs goes on; its waiting calls are answered at
+/// once.
+pub(crate) fn pause(
+    shared: &Shared,
+    principal: &Principal,
+    id: &RunnerId,
+    reason: Option<String>,
+) -> Result<(), Fault> {
+    let subject = principal.allow(Action::RunnersManage)?;
+    let owner = Owner::Personal(subject.clone());
+    if !shared.roster.pause(&owner, id, reason) {
+        return Err(Fault::not_found(format!("no runner {id} of yours")));
+    }
+    shared.desk.dismiss(&Member {
+        owner,
+        runner: id.clone(),
+    });
+    Ok(())
 }
 
 /// Revokes one of the caller's runners; an unknown one is as good as revoked. Its token stops working at

@@ -32,6 +32,8 @@ struct Entry {
     row: RunnerRow,
     seen_written: Millis,
     status: Option<(String, StatusLevel, Millis)>,
+    /// Why it gets no jobs. Not stored: a hub that starts anew has ended its maintenance.
+    paused: Option<String>,
 }
 
 /// What a dispatcher needs to know of a runner.
@@ -75,6 +77,7 @@ impl Roster {
             seen_written: row.last_seen_at.unwrap_or_default(),
             row,
             status: None,
+            paused: None,
         };
         book.by_id.insert(id, entry);
     }
@@ -103,6 +106,23 @@ impl Roster {
             runner: RunnerId::from(entry.row.id.as_str()),
         };
         Some((member, WorkspaceId::from(entry.row.workspace.as_str())))
+    }
+
+    /// Pauses a runner of this owner for a reason, or ends that. Returns false when the owner has no such runner.
+    pub(crate) fn pause(&self, owner: &Owner, id: &RunnerId, reason: Option<String>) -> bool {
+        let mut book = self.book();
+        if !book.by_owner.get(owner).is_some_and(|ids| ids.contains(id)) {
+            return false;
+        }
+        book.by_id
+            .get_mut(id)
+            .map(|entry| entry.paused = reason)
+            .is_some()
+    }
+
+    /// Why a runner gets no jobs now.
+    pub(crate) fn paused(&self, id: &RunnerId) -> Option<String> {
+        self.book().by_id.get(id)?.paused.clone()
     }
 
     /// Says whether a runner has not been revoked.
@@ -242,6 +262,7 @@ fn meta(entry: &Entry, now: Millis) -> RunnerMeta {
         protocol: row.protocol,
         update_required: (row.protocol.unwrap_or_default() < PROTOCOL_VERSION).then_some(true),
         status,
+        paused: entry.paused.clone(),
     }
 }
 

@@ -6,7 +6,7 @@ mod status;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use everdict_contracts::{CaseJob, JobId, StatusLevel};
+use everdict_contracts::{CaseJob, JobId, StatusLevel, clip_status};
 use jiff::Timestamp;
 use tokio::sync::{broadcast, watch};
 
@@ -91,6 +91,18 @@ impl Board {
     /// A call failed for good.
     pub(crate) fn failed(&self, error: &CallError) {
         self.set_link(Link::from_error(error));
+    }
+
+    /// What the hub says about pausing this machine; `None` ends a pause.
+    pub(crate) fn hub_paused(&self, reason: Option<&String>) {
+        self.shared.snapshot.send_if_modified(|snapshot| {
+            let changed = snapshot.hub_pause.as_ref() != reason;
+            if changed {
+                tracing::info!(reason = reason.map(String::as_str), "pause at the hub");
+                snapshot.hub_pause = reason.map(|reason| clip_status(reason));
+            }
+            changed
+        });
     }
 
     pub(crate) fn update_required(&self, server_protocol: Option<i64>) {

@@ -84,10 +84,6 @@ impl RunnerConfig {
         }
     }
 
-    pub(crate) fn workers(&self) -> usize {
-        self.max_concurrent.clamp(1, MAX_CONCURRENT)
-    }
-
     pub(crate) fn wait(&self) -> u32 {
         self.wait_ms.min(MAX_WAIT_MS)
     }

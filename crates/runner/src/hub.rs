@@ -32,7 +32,7 @@ const LAST_WORD: Duration = Duration::from_millis(1_500);
 const CALL_OFF_AGAIN: Duration = Duration::from_millis(250);
 
 /// The typed face of a [`HubSession`]. Each answer and each failure shows on the board.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(crate) struct Hub {
     session: HubSession,
     board: Board,
@@ -49,6 +49,8 @@ pub(crate) enum Poll {
     },
     Empty,
     UpdateRequired,
+    /// The hub gives this machine no jobs for now.
+    Paused,
 }
 
 /// A lease with its job.
@@ -82,6 +84,11 @@ impl Hub {
         Self { session, board }
     }
 
+    /// Connects anew; calls in flight are left to their time-outs.
+    pub(crate) fn start_over(&self) {
+        self.session.start_over();
+    }
+
     pub(crate) async fn close(&self) {
         self.session.close().await;
     }
@@ -107,8 +114,14 @@ impl Hub {
             return Ok(Poll::Empty);
         }
         self.show(&outcome);
-        match outcome?.0 {
+        let reply = outcome?.0;
+        self.board.hub_paused(match &reply {
+            LeaseReply::Paused { reason } => Some(reason),
+            _ => None,
+        });
+        match reply {
             LeaseReply::Leased(lease) => open(lease),
+            LeaseReply::Paused { .. } => Ok(Poll::Paused),
             LeaseReply::Idle | LeaseReply::UpdateRequired { .. } => Ok(Poll::Empty),
         }
     }
@@ -132,7 +145,9 @@ impl Hub {
     }
 
     pub(crate) async fn heartbeat(&self, args: &HeartbeatArgs) -> Result<HeartbeatReply, CallError> {
-        self.call("heartbeat_job", args, CALL_TIMEOUT).await
+        let reply: HeartbeatReply = self.call("heartbeat_job", args, CALL_TIMEOUT).await?;
+        self.board.hub_paused(reply.paused.as_ref());
+        Ok(reply)
     }
 
     pub(crate) async fn submit(

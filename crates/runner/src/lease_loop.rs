@@ -11,7 +11,7 @@ use crate::backoff::{Backoff, jitter};
 use crate::config::os_name;
 use crate::drive::{drive, fail_unreadable};
 use crate::hub::Poll;
-use crate::runner::Core;
+use crate::runner::{Core, Gate};
 use crate::session::CallError;
 
 /// A hub that was away must see its runners again within a minute of its return.
@@ -20,6 +20,8 @@ const ERROR_CAP: Duration = Duration::from_secs(60);
 const REVOKED_PAUSE: Duration = Duration::from_secs(5 * 60);
 /// An outdated runner is answered at once, without the wait, and an update takes minutes.
 const OUTDATED_PAUSE: Duration = Duration::from_secs(60);
+/// A runner that is paused at its hub is answered at once, without the wait. It is back this soon after the pause.
+const PAUSED_PAUSE: Duration = Duration::from_secs(5);
 /// A woken poll that loses the race for a job returns early with nothing, and must be back at once. More such replies
 /// in a row are a hub, or a proxy, that does not wait.
 const FREE_EARLY_REPLIES: u32 = 3;
@@ -27,25 +29,32 @@ const FREE_EARLY_REPLIES: u32 = 3;
 const EARLY_BASE: Duration = Duration::from_millis(20);
 
 /// Leases and runs jobs until the runner drains.
-pub(crate) async fn work(core: Arc<Core>) {
+pub(crate) async fn work(core: Arc<Core>, number: usize) {
     let poll_interval = Duration::from_millis(core.config.poll_interval_ms);
     let mut errors = Backoff::new(poll_interval, ERROR_CAP);
     let early_backoff = Backoff::new(EARLY_BASE, poll_interval);
     let mut early_replies = 0_u32;
     let mut wishes = core.try_now.subscribe();
-    let mut held = core.held.subscribe();
+    let mut gate = core.gate.subscribe();
+    let mut woken = core.woken.subscribe();
     while !core.stop.drain.is_cancelled() {
         // The sender lives in the core, so the wait ends only as asked.
         tokio::select! {
             biased;
             () = core.stop.drain.cancelled() => return,
-            _ = held.wait_for(|held| !held) => {}
+            _ = gate.wait_for(|gate| gate.lets(number)) => {}
         }
         let asked = Instant::now();
         let args = lease_args(&core);
         // A wish during the poll asks for the next one, so only older ones are done with.
         wishes.mark_unchanged();
-        let polled = match poll(&core, &args, &mut held).await {
+        woken.mark_unchanged();
+        let mut end = Calling {
+            number,
+            gate: &mut gate,
+            woken: &mut woken,
+        };
+        let polled = match poll(&core, &args, &mut end).await {
             Ended::ByItself(polled) => polled,
             // Called off: it ended early by our own wish.
             Ended::CalledOff(Ok(Poll::Empty) | Err(_)) => continue,
@@ -65,8 +74,7 @@ pub(crate) async fn work(core: Arc<Core>) {
                 None
             }
             Ok(Poll::Empty) => {
-                let waited = asked.elapsed() * 2 >= Duration::from_millis(u64::from(core.config.wait()));
-                early_replies = if waited && core.config.wait() > 0 {
+                early_replies = if waited(&core, asked) {
                     0
                 } else {
                     early_replies + 1
@@ -76,6 +84,7 @@ pub(crate) async fn work(core: Arc<Core>) {
                     .map(|surplus| early_backoff.after(surplus))
             }
             Ok(Poll::UpdateRequired) => Some(jitter(OUTDATED_PAUSE)),
+            Ok(Poll::Paused) => Some(jitter(PAUSED_PAUSE)),
             Err(CallError::Unauthorized { .. }) => Some(jitter(REVOKED_PAUSE)),
             Err(_) => Some(errors.next()),
         };
@@ -83,6 +92,14 @@ pub(crate) async fn work(core: Arc<Core>) {
             rest(&core, &mut wishes, pause).await;
         }
     }
+}
+
+/// What calls a poll off, beside the wish to drain.
+struct Calling<'a> {
+    /// Of the worker.
+    number: usize,
+    gate: &'a mut watch::Receiver<Gate>,
+    woken: &'a mut watch::Receiver<u64>,
 }
 
 /// How a poll ended.
@@ -93,7 +110,7 @@ enum Ended {
 
 /// Polls once. The poll is called off when no job is wanted any more, or when what it offers is no longer so: the hub
 /// must not hand out by, or refuse by, what was true up to a whole poll ago.
-async fn poll(core: &Core, args: &LeaseArgs, held: &mut watch::Receiver<bool>) -> Ended {
+async fn poll(core: &Core, args: &LeaseArgs, end: &mut Calling<'_>) -> Ended {
     let mut seen = core.board.subscribe();
     let mut poll = std::pin::pin!(core.hub.lease(args));
     tokio::select! {
@@ -101,10 +118,18 @@ async fn poll(core: &Core, args: &LeaseArgs, held: &mut watch::Receiver<bool>) -
         // First, so that a job that arrives together with the wish to drain is run rather than left to expire.
         polled = &mut poll => return Ended::ByItself(polled),
         () = core.stop.drain.cancelled() => {}
-        _ = held.wait_for(|held| *held) => {}
+        _ = end.gate.wait_for(|gate| !gate.lets(end.number)) => {}
+        // Whoever was at the other end before a sleep has no last word.
+        Ok(()) = end.woken.changed() => return Ended::CalledOff(Ok(Poll::Empty)),
         _ = seen.wait_for(|seen| Some(seen.capabilities.words()) != args.capabilities) => {}
     }
     Ended::CalledOff(core.hub.last_word(poll).await)
+}
+
+/// Whether the hub held a poll for about as long as it was asked to.
+fn waited(core: &Core, asked: Instant) -> bool {
+    let wait = Duration::from_millis(u64::from(core.config.wait()));
+    !wait.is_zero() && asked.elapsed() * 2 >= wait
 }
 
 /// Pauses, unless the runner drains or somebody asks for a try now.

@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::board::{Board, RunnerEvent, RunnerSnapshot, RunnerState};
 use crate::capabilities::{CapabilityReport, Inputs};
-use crate::config::RunnerConfig;
+use crate::config::{MAX_CONCURRENT, RunnerConfig};
 use crate::executor::{Executor, case_executor};
 use crate::hub::Hub;
 use crate::lease_loop::work;
@@ -33,7 +33,9 @@ pub struct RunnerHandle {
     stop: Stop,
     try_now: watch::Sender<u64>,
     switched_off: watch::Sender<BTreeSet<Capability>>,
-    held: watch::Sender<bool>,
+    gate: watch::Sender<Gate>,
+    woken: watch::Sender<u64>,
+    hub: Hub,
     tasks: TaskTracker,
     _hard_stop: DropGuard,
 }
@@ -47,6 +49,27 @@ pub(crate) struct Stop {
     pub(crate) cancel: CancellationToken,
 }
 
+/// Who may take new jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Gate {
+    held: bool,
+    slots: usize,
+}
+
+impl Gate {
+    fn new(held: bool, slots: usize) -> Self {
+        Self {
+            held,
+            slots: slots.clamp(1, MAX_CONCURRENT),
+        }
+    }
+
+    /// Whether the worker of this number takes jobs.
+    pub(crate) fn lets(self, worker: usize) -> bool {
+        !self.held && worker < self.slots
+    }
+}
+
 /// What every part of one runner shares.
 pub(crate) struct Core {
     pub(crate) config: RunnerConfig,
@@ -57,8 +80,9 @@ pub(crate) struct Core {
     pub(crate) stop: Stop,
     /// Grows with each wish to end a back-off.
     pub(crate) try_now: watch::Sender<u64>,
-    /// No new jobs for now.
-    pub(crate) held: watch::Sender<bool>,
+    pub(crate) gate: watch::Sender<Gate>,
+    /// Grows each time the machine wakes from a sleep.
+    pub(crate) woken: watch::Sender<u64>,
     /// Everything that may outlive one attempt by a moment.
     pub(crate) tasks: TaskTracker,
 }
@@ -89,9 +113,10 @@ impl Runner {
         };
         let tasks = TaskTracker::new();
         let (switched_off, switches) = watch::channel(config.switched_off.clone());
-        let config_held = config.held;
+        let gate = Gate::new(config.held, config.max_concurrent);
+        let hub = Hub::new(session, board.clone());
         let core = Arc::new(Core {
-            hub: Hub::new(session, board.clone()),
+            hub: hub.clone(),
             place: Place {
                 hostname: config.hostname.clone(),
             },
@@ -100,14 +125,17 @@ impl Runner {
             executor,
             stop: stop.clone(),
             try_now: watch::Sender::new(0),
-            held: watch::Sender::new(config_held),
+            gate: watch::Sender::new(gate),
+            woken: watch::Sender::new(0),
             tasks: tasks.clone(),
         });
         let handle = RunnerHandle {
             board,
             try_now: core.try_now.clone(),
             switched_off,
-            held: core.held.clone(),
+            gate: core.gate.clone(),
+            woken: core.woken.clone(),
+            hub,
             tasks: tasks.clone(),
             _hard_stop: stop.cancel.clone().drop_guard(),
             stop,
@@ -149,8 +177,28 @@ impl RunnerHandle {
 
     /// While held no new job is taken; a waiting poll is cut at once, and running jobs go on and report.
     pub fn hold(&self, held: bool) {
-        self.held
-            .send_if_modified(|now| std::mem::replace(now, held) != held);
+        self.change_gate(|gate| Gate { held, ..gate });
+    }
+
+    /// Works on so many jobs at once, within the bounds of [`RunnerConfig::max_concurrent`]. What runs beyond the new number
+    /// goes on to its end.
+    pub fn resize(&self, slots: usize) {
+        self.change_gate(|gate| Gate::new(gate.held, slots));
+    }
+
+    fn change_gate(&self, change: impl FnOnce(Gate) -> Gate) {
+        self.gate.send_if_modified(|gate| {
+            let new = change(*gate);
+            std::mem::replace(gate, new) != new
+        });
+    }
+
+    /// The machine was asleep: connections from before may be dead without saying so. Waiting polls are dropped and made
+    /// anew on a new session, leases are renewed at once, and a back-off ends.
+    pub fn woke(&self) {
+        self.hub.start_over();
+        self.woken.send_modify(|times| *times += 1);
+        self.try_now();
     }
 
     /// Offers every capability of this machine except these, from the next lease on.
@@ -213,17 +261,37 @@ async fn sweep(core: &Core) {
     }
 }
 
-/// Runs the workers until all have drained. A worker that panicked is started again.
+/// Runs as many workers as there are slots, until all have drained. One beyond the number of slots waits; it is not
+/// dismissed, because it may be at work.
 async fn run_workers(core: &Arc<Core>) {
     let mut workers = JoinSet::new();
-    for _ in 0..core.config.workers() {
-        workers.spawn(work(Arc::clone(core)));
-    }
-    while let Some(ended) = workers.join_next().await {
-        if ended.is_err() && !core.stop.drain.is_cancelled() {
-            tracing::error!("a worker panicked and is started again");
-            tokio::time::sleep(RESTART_PAUSE).await;
-            workers.spawn(work(Arc::clone(core)));
+    let mut gate = core.gate.subscribe();
+    loop {
+        let slots = gate.borrow_and_update().slots;
+        while workers.len() < slots && !core.stop.drain.is_cancelled() {
+            let number = workers.len();
+            workers.spawn(tend(Arc::clone(core), number));
         }
+        tokio::select! {
+            // A worker ends only because the runner drains, and so do the others.
+            ended = workers.join_next() => if ended.is_none() {
+                return;
+            },
+            Ok(()) = gate.changed() => {}
+        }
+    }
+}
+
+/// Runs one worker. One that panicked is started again.
+async fn tend(core: Arc<Core>, number: usize) {
+    loop {
+        let mut worker = JoinSet::new();
+        worker.spawn(work(Arc::clone(&core), number));
+        let ended = worker.join_next().await;
+        if !matches!(ended, Some(Err(_))) || core.stop.drain.is_cancelled() {
+            return;
+        }
+        tracing::error!("a worker panicked and is started again");
+        tokio::time::sleep(RESTART_PAUSE).await;
     }
 }

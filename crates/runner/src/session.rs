@@ -198,6 +198,12 @@ impl HubSession {
         matches!(slot.connect.as_ref().and_then(Shared::peek), Some(Ok(_)))
     }
 
+    /// Gives up the session for a new one, opened by the next call: whatever it rests on may be dead without saying so.
+    pub fn start_over(&self) {
+        let generation = self.slot().generation;
+        self.retire(generation);
+    }
+
     /// Ends the session for good, with a best-effort `DELETE`. Calls in flight and later ones fail.
     pub async fn close(&self) {
         let connect = {

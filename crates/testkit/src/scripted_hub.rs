@@ -109,6 +109,11 @@ impl ScriptedHub {
         self.state.edit(|inner| inner.update_required = true);
     }
 
+    /// From now on no job is given out and the reason is told; `None` ends that. A waiting poll learns of it at once.
+    pub fn pause(&self, reason: Option<&str>) {
+        self.state.pause(reason);
+    }
+
     /// Announces this lease time in every lease reply.
     pub fn announce_ttl(&self, ttl: Duration) {
         self.state.edit(|inner| inner.lease_ttl = Some(ttl));

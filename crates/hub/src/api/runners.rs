@@ -3,7 +3,7 @@
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use everdict_contracts::{Me, MeConfig, MeWorkspace, PairBody, RunnerId, RunnerList, Subject};
+use everdict_contracts::{Me, MeConfig, MeWorkspace, PairBody, PauseBody, RunnerId, RunnerList, Subject};
 
 use super::{Answer, Segments, answer, caller, json_body};
 use crate::auth::{Action, Principal};
@@ -62,6 +62,30 @@ pub(crate) async fn pair(State(shared): State<Hubbed>, request: Request) -> Answ
     let body: PairBody = json_body(body).await?;
     principal.allow(Action::RunnersManage)?;
     answer(StatusCode::OK, &pairing::pair(&shared, &principal, body).await?)
+}
+
+/// Answers `POST /runners/{id}/pause`.
+pub(crate) async fn pause(
+    State(shared): State<Hubbed>,
+    Segments(id): Segments<String>,
+    request: Request,
+) -> Result<Response, super::Refused> {
+    let (parts, body) = request.into_parts();
+    let principal = caller(&shared, &parts.headers).await?;
+    let body: PauseBody = json_body(body).await?;
+    pairing::pause(&shared, &principal, &RunnerId::from(id), Some(body.reason))?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Answers `POST /runners/{id}/resume`.
+pub(crate) async fn resume(
+    State(shared): State<Hubbed>,
+    Segments(id): Segments<String>,
+    headers: HeaderMap,
+) -> Result<Response, super::Refused> {
+    let principal = caller(&shared, &headers).await?;
+    pairing::pause(&shared, &principal, &RunnerId::from(id), None)?;
+    Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 /// Answers `DELETE /runners/{id}`.

@@ -69,7 +69,10 @@ impl LeaseCall {
         let reply = match self.acquire().await {
             Ok(Some(reply)) => ToolReply::Json(reply),
             Ok(None) if self.open.stop.is_cancelled() => return None,
-            Ok(None) => ToolReply::Json("{\"job\":null}".to_owned()),
+            Ok(None) => ToolReply::Json(match self.shared.roster.paused(&self.who.runner) {
+                Some(reason) => super::tools::paused(reason),
+                None => "{\"job\":null}".to_owned(),
+            }),
             Err(fault) => ToolReply::Refused(super::tools::refusal(&fault)),
         };
         Some((tool_frame(id, &reply), self))

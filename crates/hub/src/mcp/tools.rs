@@ -146,10 +146,18 @@ fn lease(
         };
         return json(&reply).map(Err);
     }
+    if let Some(reason) = shared.roster.paused(&who.runner) {
+        return Ok(Err(paused(reason)));
+    }
     let caps = caps(args.capabilities.as_ref());
     let wait = Duration::from_millis(args.wait_ms.unwrap_or_default().into());
     let open = shared.sessions.call(&caller.session, id);
     Ok(Ok(LeaseCall::start(shared, who.clone(), caps, wait, open)))
+}
+
+/// The reply to a runner that is paused.
+pub(super) fn paused(reason: String) -> String {
+    serde_json::to_string(&LeaseReply::Paused { reason }).expect("BUG: a text is JSON")
 }
 
 fn heartbeat(shared: &Hubbed, principal: &Principal, args: &str) -> Answer {
@@ -175,6 +183,7 @@ fn heartbeat(shared: &Hubbed, principal: &Principal, args: &str) -> Answer {
         extended: beat.map(|beat| beat == Beat::Extended),
         cancelled: beat.map(|beat| beat == Beat::Cancelled),
         reason,
+        paused: shared.roster.paused(&who.runner),
     })
 }
 

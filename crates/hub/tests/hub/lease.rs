@@ -337,3 +337,40 @@ async fn one_owner_never_gets_anothers_jobs() {
     );
     assert!(runner.lease(0).await["jobId"].is_string());
 }
+
+#[tokio::test]
+async fn a_paused_runner_gets_no_job_learns_why_at_once_and_keeps_the_one_it_has() {
+    let world = World::start().await;
+    let runner = world.runner().await;
+    let http = world.http();
+    let running = world.submit(&runner.target()).await;
+    let leased = runner.lease(0).await;
+    assert_eq!(leased["jobId"], running.as_str());
+    let (waiting, ()) = tokio::join!(runner.lease(20_000), async {
+        let path = format!("/runners/{}/pause", runner.id);
+        let (status, _) = http.post(&path, &json!({"reason": "maintenance"})).await;
+        assert_eq!(status, StatusCode::NO_CONTENT);
+    });
+    let paused = json!({"job": null, "paused": "maintenance"});
+    assert_eq!(waiting, paused);
+    world.submit(&runner.target()).await;
+    assert_eq!(runner.lease(0).await, paused);
+    let beat = runner.heartbeat(&running, 1).await;
+    assert_eq!(
+        (&beat["extended"], &beat["paused"]),
+        (&json!(true), &json!("maintenance"))
+    );
+    let (_, list) = http.get("/runners").await;
+    assert_eq!(list["runners"][0]["paused"], "maintenance");
+    let (status, _) = http
+        .post(&format!("/runners/{}/resume", runner.id), &json!({}))
+        .await;
+    assert_eq!(status, StatusCode::NO_CONTENT);
+    assert!(runner.lease(0).await["jobId"].is_string());
+    let (status, _) = http.post("/runners/x/pause", &json!({"reason": "r"})).await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+    let (status, _) = http
+        .post(&format!("/runners/{}/pause", runner.id), &json!({"reason": ""}))
+        .await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+}

@@ -21,6 +21,8 @@ pub struct RunnerSnapshot {
     pub active: Vec<ActiveJob>,
     /// When the hub last answered, to the second.
     pub last_answer: Option<Timestamp>,
+    /// Why the hub gives this machine no jobs, while it says so.
+    pub hub_pause: Option<String>,
     /// What this machine offers, with reasons.
     pub capabilities: CapabilityReport,
     /// Counts since the start of this runner.
@@ -36,6 +38,7 @@ impl RunnerSnapshot {
             state: RunnerState::Connecting,
             active: Vec::new(),
             last_answer: None,
+            hub_pause: None,
             capabilities,
             counters: Counters::default(),
             note: None,

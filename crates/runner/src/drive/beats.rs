@@ -64,6 +64,7 @@ async fn beat_on(beats: &Beats) {
         to,
     } = beats;
     let every = core.config.heartbeat_every(*ttl);
+    let mut woken = core.woken.subscribe();
     loop {
         let sent = Instant::now();
         let (status, level) = core.board.status();
@@ -74,7 +75,13 @@ async fn beat_on(beats: &Beats) {
             status: Some(status),
             status_level: Some(level),
         };
-        let wait = match core.hub.heartbeat(&args).await {
+        let beaten = tokio::select! {
+            biased;
+            beaten = core.hub.heartbeat(&args) => beaten,
+            // What was sent before a sleep may wait for an answer on a dead connection.
+            Ok(()) = woken.changed() => continue,
+        };
+        let wait = match beaten {
             Ok(reply) => {
                 let beat = Beat {
                     sent,
@@ -96,6 +103,8 @@ async fn beat_on(beats: &Beats) {
             biased;
             () = over.cancelled() => return,
             () = evidence.refused() => {}
+            // The lease's time went on in the sleep.
+            Ok(()) = woken.changed() => {}
             () = tokio::time::sleep_until(sent + wait) => {}
         }
     }

@@ -8,4 +8,5 @@ mod real_case;
 mod reports;
 mod session;
 mod stopping;
+mod terms;
 mod world;

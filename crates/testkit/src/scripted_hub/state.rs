@@ -46,6 +46,7 @@ pub(super) struct Inner {
     pub(super) json_replies: bool,
     pub(super) revoked: bool,
     pub(super) update_required: bool,
+    pub(super) paused: Option<String>,
     pub(super) lease_ttl: Option<Duration>,
     pub(super) sessions: HashSet<String>,
     pub(super) opened: usize,
@@ -96,6 +97,11 @@ impl State {
                 change(lease);
             }
         });
+    }
+
+    pub(super) fn pause(&self, reason: Option<&str>) {
+        self.edit(|inner| inner.paused = reason.map(str::to_owned));
+        self.queued.notify_waiters();
     }
 
     pub(super) fn enqueue(&self, job: Value) -> String {
@@ -160,6 +166,9 @@ impl State {
         loop {
             let mut queued = std::pin::pin!(self.queued.notified());
             queued.as_mut().enable();
+            if let Some(reason) = self.read(|inner| inner.paused.clone()) {
+                return json!({"job": null, "paused": reason});
+            }
             if let Some(reply) = self.take_lease() {
                 return reply;
             }
@@ -213,7 +222,11 @@ impl State {
         };
         let held = self.holds(args, false);
         let cancelled = held && self.read(|inner| inner.leases.get(job_id).is_some_and(|l| l.cancelled));
-        json!({"ok": true, "extended": held && !cancelled, "cancelled": cancelled})
+        let mut reply = json!({"ok": true, "extended": held && !cancelled, "cancelled": cancelled});
+        if let Some(reason) = self.read(|inner| inner.paused.clone()) {
+            reply["paused"] = json!(reason);
+        }
+        reply
     }
 
     fn submit(&self, args: &Value) -> Result<Value, String> {
