@@ -38,4 +38,7 @@ pub use launch::{Ended, Exit, ExitStatus, Launch, Program, run};
 pub use output::{CaptureLimits, Captured, MAX_LINE_CHARS, OutputSink, Stream, StreamTap};
 pub use probe::{ProbeOutput, probe};
 pub use scratch::{Leftover, Scratch, SweepReport, sweep_stale};
-pub use unix::{Companion, ProcessId, become_subreaper, become_subreaper_beside_other_children, hand_over};
+pub use unix::{
+    Companion, CpuShare, ProcessId, become_subreaper, become_subreaper_beside_other_children, hand_over,
+    share_cpus,
+};

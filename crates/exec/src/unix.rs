@@ -1,6 +1,12 @@
 //! Processes as Unix knows them: a group per launch, exact identities, and a sweep for what left its group.
 
 mod companion;
+#[cfg(target_os = "linux")]
+#[path = "unix/cpus_linux.rs"]
+mod cpus;
+#[cfg(not(target_os = "linux"))]
+#[path = "unix/cpus_other.rs"]
+mod cpus;
 mod hand_over;
 #[cfg(target_os = "linux")]
 mod proc_linux;
@@ -15,12 +21,25 @@ mod tree;
 mod watch;
 
 pub use companion::Companion;
+pub use cpus::share_cpus;
+pub(crate) use cpus::within_share;
 pub use hand_over::hand_over;
 pub(crate) use registry::REGISTRY;
 pub use registry::{become_subreaper, become_subreaper_beside_other_children};
 pub(crate) use spawned::{Pipes, Spawned};
 pub(crate) use tree::{boot_id, is_alive, kill_instance, this_process};
 pub(crate) use watch::ExitWatch;
+
+/// How much of the CPUs launches may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CpuShare {
+    /// So many CPUs.
+    pub allowed: usize,
+    /// Of so many.
+    pub of: usize,
+    /// Whether this system can keep it.
+    pub kept: bool,
+}
 
 /// A process that can't be mistaken for a later one with the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

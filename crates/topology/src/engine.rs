@@ -6,6 +6,7 @@
 mod archive;
 mod attached;
 mod container;
+mod cpus;
 mod ending;
 mod error;
 mod exec;

@@ -46,8 +46,7 @@ impl Spawned {
         let number = REGISTRY.next_launch();
         command.env(MARKER, REGISTRY.marker(number));
         let (mut child, root) = REGISTRY.register(number, || {
-            let child = command
-                .spawn()
+            let child = super::within_share(|| command.spawn())
                 .map_err(|source| spawn_error(launch, &program, source))?;
             let root = tree::root_id(&child);
             Ok((child, root))

@@ -256,7 +256,7 @@ pub(crate) fn kill_instance(instance: &str) -> Vec<ProcessId> {
     let mut killed = HashSet::new();
     let deadline = Instant::now() + INSTANCE_LIMIT;
     loop {
-        let found = of_instance(instance);
+        let found = instance_members(instance);
         for process in &found {
             signal_exactly(*process, Signal::KILL);
         }
@@ -269,7 +269,8 @@ pub(crate) fn kill_instance(instance: &str) -> Vec<ProcessId> {
     }
 }
 
-fn of_instance(instance: &str) -> Vec<ProcessId> {
+/// Every living process that carries a marker of `instance`, and all below them.
+pub(crate) fn instance_members(instance: &str) -> Vec<ProcessId> {
     let table = process_table();
     let children = by_parent(&table);
     let is_marked = |process: &&Proc| {

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::world::{World, in_world};
 
-const REDIS: &str = "redis:7-alpine";
+pub const REDIS: &str = "redis:7-alpine";
 const POSTGRES: &str = "postgres:16-alpine";
 
 fn containers(world: &World, owner: Owner) -> CaseContainers {
@@ -30,7 +30,7 @@ fn containers(world: &World, owner: Owner) -> CaseContainers {
     CaseContainers::new(world.engine.clone(), Arc::new(images), owner)
 }
 
-async fn start(world: &World, image: &str) -> CaseContainer {
+pub async fn start(world: &World, image: &str) -> CaseContainer {
     let containers = containers(world, this_owner(world.install.clone(), "runner"));
     containers.start(&spec(image), &world.scope("r1")).await.unwrap()
 }
@@ -42,7 +42,7 @@ fn spec(image: &str) -> CaseSpec {
         .unwrap()
 }
 
-fn line<'a>(command: &'a str, cwd: &'a str) -> CaseExec<'a> {
+pub fn line<'a>(command: &'a str, cwd: &'a str) -> CaseExec<'a> {
     CaseExec {
         command,
         cwd,
@@ -53,7 +53,7 @@ fn line<'a>(command: &'a str, cwd: &'a str) -> CaseExec<'a> {
 }
 
 /// Runs a command and gives out what it printed on its first stream.
-async fn said(container: &CaseContainer, exec: CaseExec<'_>) -> (CaseExit, String) {
+pub async fn said(container: &CaseContainer, exec: CaseExec<'_>) -> (CaseExit, String) {
     let mut bytes = Vec::new();
     let mut sink = |stream, piece: &[u8]| {
         if stream == CaseStream::Stdout {

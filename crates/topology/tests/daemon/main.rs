@@ -5,6 +5,7 @@ mod world;
 
 mod browser;
 mod case_image;
+mod cpus;
 mod data;
 mod deploy;
 mod one_shot;
