@@ -9,6 +9,7 @@
 //! - the engine is asked at most every 15 s whether it is there, over its socket, without starting a program;
 //! - only a runtime that has nothing left sends its watchdog home.
 
+mod cpus;
 mod disk;
 mod identity;
 mod opened;
@@ -112,6 +113,7 @@ struct Room {
     keeper: Arc<Images>,
     offer: watch::Sender<ContainerOffer>,
     opened: Mutex<Option<Opened>>,
+    told: Mutex<cpus::Told>,
     /// Runtimes of engines that have made way for another.
     leaving: TaskTracker,
 }
@@ -130,6 +132,7 @@ impl Containers {
             env,
             offer: watch::Sender::new(ContainerOffer::Unknown),
             opened: Mutex::default(),
+            told: Mutex::default(),
             leaving: TaskTracker::new(),
         });
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());

@@ -13,6 +13,7 @@
 
 mod choices;
 mod clock;
+mod consent;
 mod desk;
 mod detail;
 mod history;
@@ -24,6 +25,7 @@ mod machine;
 mod pair;
 mod room;
 mod signin;
+mod terms;
 mod view;
 mod work;
 
@@ -50,6 +52,7 @@ use history::History;
 use hold::Hold;
 use room::{Crew, Room};
 
+pub(crate) use clock::local as local_time;
 pub use clock::{epoch_seconds, time_of_day};
 pub use logs::LogReader;
 pub use pair::TokenPlace;
@@ -141,6 +144,7 @@ impl Control {
         room.seat_known();
         room.look_at_capabilities();
         room.refresh_autostart();
+        room.tasks.spawn(terms::keep(Arc::clone(&room)));
         room.tasks.spawn(keep(Arc::clone(&room)));
         Ok(Self { room })
     }
@@ -387,6 +391,51 @@ impl Control {
             Some(key) if self.room.works.stop(key) => Ok(()),
             _ => Err(unknown_job()),
         }
+    }
+
+    /// Lists every setting with the value in force and its documentation.
+    #[must_use]
+    pub fn settings(&self) -> Vec<SettingView> {
+        let file = self.room.options.paths.settings_file();
+        Settings::views(&std::fs::read_to_string(file).unwrap_or_default())
+    }
+
+    /// Writes a setting into the person's file, comments kept, or takes it out of it; in force at once where that is
+    /// possible ([`SettingView::at_start`]).
+    ///
+    /// # Errors
+    /// Input when there is no such setting, its value is not allowed, or the file is nonsense; about this machine when
+    /// it can't be written. Nothing is changed then.
+    pub async fn save_setting(&self, key: &str, value: Option<&SettingValue>) -> Result<Vec<SettingView>> {
+        let settings = crate::settings::save(&self.room.options.paths.settings_file(), key, value)?;
+        self.room.apply_settings(settings).await;
+        self.room.nudge.notify_one();
+        Ok(self.settings())
+    }
+
+    /// Lists what the person allowed or refused for good.
+    #[must_use]
+    pub fn consents(&self) -> Vec<ConsentView> {
+        self.room.consents.views()
+    }
+
+    /// Answers a job that waits for consent.
+    ///
+    /// # Errors
+    /// Input when it is not asked any more; about this machine when an answer for good can't be kept: it holds for this
+    /// run then.
+    pub fn answer_ask(&self, id: &str, answer: ConsentAnswer) -> Result<()> {
+        let answered = self.room.consents.answer(id, answer);
+        self.room.show_asks();
+        answered
+    }
+
+    /// Forgets what was allowed or refused; the next such job asks again.
+    ///
+    /// # Errors
+    /// Input when there is no such consent; about this machine when that can't be kept.
+    pub fn revoke_consent(&self, id: &str) -> Result<()> {
+        self.room.consents.revoke(id)
     }
 
     /// Takes no more jobs and waits until everything here has ended. Cancel safe: what has begun goes on.

@@ -2,8 +2,12 @@
 //!
 //! An unknown key or a bad value is refused with its `file:line`; nothing is guessed.
 
+mod edit;
+mod file;
 mod oidc;
 mod schema;
+mod terms;
+mod view;
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -14,7 +18,10 @@ use everdict_hub::OidcConfig;
 
 use crate::problem::{Problem, Result};
 use crate::secrets::StoreKind;
+pub(crate) use edit::save;
+pub(crate) use file::SettingsFile;
 use schema::Values;
+pub use terms::{Hours, OnBattery, Terms};
 
 /// The commented defaults, as shown to people.
 pub const DEFAULTS: &str = include_str!("settings/defaults.toml");
@@ -42,6 +49,8 @@ pub struct Settings {
     pub work_root: Option<PathBuf>,
     /// How long running cases may go on after SIGTERM.
     pub term_deadline: Duration,
+    /// On which terms jobs are taken here.
+    pub terms: Terms,
     /// What concerns containers.
     pub topology: TopologySettings,
     /// Where tokens are kept.
@@ -136,6 +145,7 @@ impl Settings {
             poll_interval: Duration::from_millis(values.int("runner.poll_interval_ms")),
             work_root: values.path("runner.work_root"),
             term_deadline: Duration::from_secs(values.int("runner.term_deadline_s")),
+            terms: Terms::from_values(values),
             topology: TopologySettings::from_values(values),
             secret_store: values
                 .text("secrets.store")

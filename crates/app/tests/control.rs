@@ -24,9 +24,13 @@ fn start(home: &Path, settings: &str) -> Control {
     let settings = Settings::parse("settings.toml", settings).unwrap();
     let mut containers = ContainerOptions::new(&paths, &settings, "test");
     containers.watchdog = None;
-    // No session bus: a test must not reach the keyring of whoever runs it.
+    // No bus, no battery: a test must not reach the keyring of whoever runs it, nor depend on their plug.
     let path = HostEnv::capture().get("PATH").unwrap_or_default().to_owned();
-    let env = Arc::new(HostEnv::from_pairs([("PATH", path.as_str())]));
+    let env = Arc::new(HostEnv::from_pairs([
+        ("PATH", path.as_str()),
+        ("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nonexistent/bus"),
+        ("EVERDICT_POWER_SUPPLY_ROOT", "/nonexistent"),
+    ]));
     Control::start(ControlOptions {
         containers,
         secrets: EnvSecrets::from_env(&env),
@@ -325,6 +329,7 @@ async fn a_link_only_fills_in_a_form_until_the_person_accepts_it() {
         data_dir: hub_home.path().to_owned(),
         listen: "127.0.0.1:0".parse().unwrap(),
         lease_ttl: None,
+        oidc: None,
     })
     .await
     .unwrap();
@@ -372,4 +377,30 @@ async fn a_link_only_fills_in_a_form_until_the_person_accepts_it() {
     );
     control.leave(Leave::Now).await;
     hub.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_a_home_with_spaces_umlauts_and_an_emoji_a_job_runs_and_its_log_is_read() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path().join("J\u{f6}rg M\u{fc}ller \u{1f98a}");
+    let control = start(&home, SETTINGS);
+    paired(&control).await;
+    let job = sample(&control).await;
+    let mut log = control.follow_log(&job).unwrap();
+    let mut lines = Vec::new();
+    while let Some(batch) = log.next().await {
+        lines.extend(batch.lines.into_iter().map(|line| line.text));
+    }
+    assert!(
+        lines.iter().any(|line| line.contains("the answer is 42")),
+        "{lines:?}"
+    );
+    until(&control, "the end", |seen| seen.today.passed == 1).await;
+    assert!(home.join("cache/work").is_dir(), "it worked in there");
+    control.leave(Leave::Now).await;
+    let left: Vec<_> = std::fs::read_dir(home.join("cache/work"))
+        .unwrap()
+        .flatten()
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
 }

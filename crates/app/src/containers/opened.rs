@@ -60,6 +60,11 @@ impl Opened {
         Path::new(&self.daemon.root_dir)
     }
 
+    /// How many CPUs the engine has.
+    pub(super) fn cpus(&self) -> u64 {
+        self.daemon.cpus
+    }
+
     /// Whether it is this daemon at this address.
     pub(super) fn is_of(&self, engine: &Engine, daemon: &DaemonInfo) -> bool {
         self.runtime.engine().address() == engine.address() && self.daemon.id == daemon.id

@@ -5,7 +5,7 @@ use jiff::civil::{Date, DateTime};
 use jiff::tz::Offset;
 
 /// The date and time at `at` in this machine's time zone.
-pub(super) fn local(at: Timestamp) -> DateTime {
+pub(crate) fn local(at: Timestamp) -> DateTime {
     Offset::from_seconds(offset_seconds(at))
         .unwrap_or(Offset::UTC)
         .to_datetime(at)

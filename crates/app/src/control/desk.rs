@@ -9,10 +9,11 @@ use super::choices::Choices;
 use super::history::History;
 use super::hold::Hold;
 use super::invitation::Invitation;
+use super::terms::Held;
 use super::view::{
-    AppEvent, AppSnapshot, AppState, AutostartState, CapabilityState, CapabilityView, CpuMeans, CpuShareView,
-    Failure, InvitationView, JobDetail, JobOutcome, JobView, KeyringState, MachineView, NoticesState,
-    RunnerView, TodayView, UpdateView,
+    AppEvent, AppSnapshot, AppState, AskView, AutostartState, CapabilityState, CapabilityView, Failure,
+    InvitationView, JobDetail, JobOutcome, JobView, KeyringState, MachineView, NoticesState, RunnerView,
+    TodayView, UpdateView,
 };
 use super::work::{Ending, WorkKey, is_cancel, judge_failure};
 use crate::registrations::Registration;
@@ -72,6 +73,8 @@ pub(super) struct Desk {
     pub(super) frame: Frame,
     pub(super) shell: Shell,
     pub(super) choices: Choices,
+    pub(super) held: Held,
+    pub(super) asks: Vec<AskView>,
     pub(super) seats: Vec<Seat>,
     /// Why the whole can't be as it should, before any single runner.
     pub(super) trouble: Option<Failure>,
@@ -88,6 +91,8 @@ impl Desk {
             frame,
             shell: Shell::default(),
             choices,
+            held: Held::default(),
+            asks: Vec::new(),
             seats: Vec::new(),
             trouble: None,
             capabilities: Vec::new(),
@@ -185,7 +190,8 @@ impl Desk {
     fn compose(&self, now: Timestamp, today: TodayView) -> AppSnapshot {
         let hold = self.choices.hold.at(now);
         let held = hold.holds(now);
-        let runners: Vec<RunnerView> = self.seats.iter().map(|seat| seat.view(held)).collect();
+        let waiting = self.held.waiting.as_ref().map(|waiting| waiting.text.as_str());
+        let runners: Vec<RunnerView> = self.seats.iter().map(|seat| seat.view(held, waiting)).collect();
         let Word { state, text, cause } = self.state(&runners, held);
         AppSnapshot {
             seq: self.seq,
@@ -209,17 +215,12 @@ impl Desk {
             today,
             keyring: self.frame.keyring,
             tray_host: self.frame.tray_host,
-            waiting: None,
-            awake: false,
-            asks: Vec::new(),
-            hub_pause: None,
-            cpu_share: CpuShareView {
-                percent: 100,
-                in_use: false,
-                means: CpuMeans::Unlimited,
-                text: "all CPUs may be used".to_owned(),
-            },
-            settings_fault: None,
+            waiting: self.held.waiting.clone(),
+            awake: self.held.awake,
+            asks: self.asks.clone(),
+            hub_pause: self.seats.iter().find_map(Seat::hub_pause),
+            cpu_share: self.held.cpu_share.clone(),
+            settings_fault: self.held.settings_fault.clone(),
             autostart: self.shell.autostart,
             notices: self.shell.notices,
             update: self.shell.update.clone(),
@@ -239,6 +240,13 @@ impl Desk {
         if let Some(runner) = first(AppState::Attention) {
             return Word::of_runner(runner);
         }
+        if let Some(fault) = &self.held.settings_fault {
+            return Word::new(AppState::Attention, "settings", fault.message.clone());
+        }
+        if let Some(ask) = self.asks.first() {
+            let text = format!("approve first job from \"{}\"", ask.workspace);
+            return Word::new(AppState::Attention, "consent", text);
+        }
         // Whoever wants to finish first is not paused before that.
         let finishing = self.choices.hold == Hold::AfterJobs && !self.live.is_empty();
         if finishing {
@@ -247,7 +255,14 @@ impl Desk {
         if held {
             return Word::alone(AppState::Paused);
         }
-        let by_weight = [AppState::Running, AppState::Idle, AppState::Offline];
+        // One runner that works says more than another that is paused by its hub.
+        let by_weight = [
+            AppState::Running,
+            AppState::Waiting,
+            AppState::Idle,
+            AppState::Paused,
+            AppState::Offline,
+        ];
         by_weight
             .into_iter()
             .find_map(first)
@@ -316,6 +331,9 @@ impl End<'_> {
         if failure.is_some_and(is_cancel) {
             return JobOutcome::Cancelled;
         }
+        if self.ending.as_ref().is_some_and(|ending| ending.handed_back) {
+            return JobOutcome::HandedBack;
+        }
         let judged = self.ending.as_ref().map(|ending| ending.judged.verdict);
         match judged.or_else(|| failure.map(|failure| judge_failure(failure).verdict)) {
             Some(Verdict::Pass) => JobOutcome::Passed,
@@ -351,8 +369,16 @@ impl End<'_> {
 }
 
 impl Seat {
-    fn view(&self, held: bool) -> RunnerView {
-        let Word { state, text, cause } = self.state(held);
+    /// Why its hub gives it no jobs, if it says so.
+    fn hub_pause(&self) -> Option<String> {
+        match &self.runner {
+            SeatState::Started(runner) => runner.hub_pause.clone(),
+            SeatState::Waiting | SeatState::Stuck(_) => None,
+        }
+    }
+
+    fn view(&self, held: bool, waiting: Option<&str>) -> RunnerView {
+        let Word { state, text, cause } = self.state(held, waiting);
         let (last_answer_at, active) = match &self.runner {
             SeatState::Started(runner) => (runner.last_answer.map(|at| at.to_string()), runner.active.len()),
             SeatState::Waiting | SeatState::Stuck(_) => (None, 0),
@@ -372,7 +398,7 @@ impl Seat {
         }
     }
 
-    fn state(&self, held: bool) -> Word {
+    fn state(&self, held: bool, waiting: Option<&str>) -> Word {
         let runner = match &self.runner {
             SeatState::Waiting => return Word::alone(AppState::Starting),
             SeatState::Stuck(failure) => return Word::of_failure(failure),
@@ -389,11 +415,15 @@ impl Seat {
             ),
             // A held runner asks nothing, so it can't know that the hub is away.
             _ if held => Word::alone(AppState::Paused),
+            RunnerState::Running => Word::alone(AppState::Running),
+            _ if waiting.is_some() => Word::new(AppState::Waiting, "waiting", waiting.unwrap_or_default()),
             RunnerState::Connecting | RunnerState::Draining | RunnerState::Stopped => {
                 Word::alone(AppState::Starting)
             }
-            RunnerState::Idle => Word::alone(AppState::Idle),
-            RunnerState::Running => Word::alone(AppState::Running),
+            RunnerState::Idle => match &runner.hub_pause {
+                Some(reason) => Word::new(AppState::Paused, "hub_pause", reason.clone()),
+                None => Word::alone(AppState::Idle),
+            },
             RunnerState::Offline { cause, detail } => {
                 Word::new(AppState::Offline, offline(*cause), detail.clone())
             }

@@ -36,7 +36,7 @@ pub enum TokenPlace {
 impl Room {
     fn store(&self, place: TokenPlace) -> Arc<dyn SecretStore> {
         let kind = match place {
-            TokenPlace::Settings => self.options.settings.secret_store,
+            TokenPlace::Settings => self.settings().secret_store,
             TokenPlace::File => StoreKind::File,
         };
         self.open_store(kind)

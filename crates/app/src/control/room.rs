@@ -9,12 +9,13 @@ use everdict_runner_core::attempt::Outcome;
 use everdict_runner_core::capabilities::{ContainerOffer, probe};
 use everdict_runner_core::{Runner, RunnerEvent, RunnerHandle, RunnerSnapshot};
 use jiff::Timestamp;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{Notify, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::ControlOptions;
 use super::choices::{Choices, ChoicesFile};
+use super::consent::Consents;
 use super::desk::{Desk, End, Seat, SeatState};
 use super::logs::LogBook;
 use super::view::{AppEvent, AutostartState, Failure, KeyringState};
@@ -26,6 +27,7 @@ use crate::hub_host::HubHost;
 use crate::problem::{Problem, Result};
 use crate::registrations::{Registration, Registrations};
 use crate::secrets::{SecretFault, StoreKind};
+use crate::settings::Settings;
 
 /// A runner that is taken away gets this long to tell its hub about a job that it stopped.
 const LEAVE_LIMIT: Duration = Duration::from_secs(15);
@@ -44,6 +46,11 @@ pub(super) struct Room {
     pub(super) switched_off: watch::Sender<BTreeSet<Capability>>,
     /// Ends the sign-in that goes on; there is one at most.
     pub(super) sign_in: Mutex<CancellationToken>,
+    /// What is in force now.
+    pub(super) settings: Mutex<Arc<Settings>>,
+    pub(super) consents: Consents,
+    /// Something changed that the terms look at.
+    pub(super) nudge: Notify,
     desk: Mutex<Desk>,
     events: broadcast::Sender<AppEvent>,
     pub(super) tasks: TaskTracker,
@@ -75,6 +82,9 @@ impl Room {
             choices: Mutex::new(ChoicesFile::in_dir(options.paths.state_dir())),
             switched_off: watch::Sender::new(desk.choices.switched_off.clone()),
             sign_in: Mutex::default(),
+            settings: Mutex::new(Arc::new(options.settings.clone())),
+            consents: Consents::load(options.paths.state_dir()),
+            nudge: Notify::new(),
             options,
             containers,
             logs: LogBook::default(),
@@ -169,7 +179,10 @@ impl Room {
     /// Shows who is paired before any of them is started.
     pub(super) fn seat_known(&self) {
         match self.registrations.list() {
-            Ok(known) => self.change(|desk| seat(desk, &known, &self.options)),
+            Ok(known) => {
+                let slots = self.settings().max_concurrent;
+                self.change(|desk| seat(desk, &known, slots));
+            }
             Err(problem) => self.change(|desk| desk.trouble = Some(Failure::from(problem))),
         }
     }
@@ -220,12 +233,13 @@ impl Room {
         for registration in gone {
             self.dismiss(crew, &registration).await;
         }
+        let slots = self.settings().max_concurrent;
         let has_hub = crew.hub.is_some() || self.desk().choices.hub.is_none();
         self.change(|desk| {
             if has_hub {
                 desk.trouble = None;
             }
-            seat(desk, &known, &self.options);
+            seat(desk, &known, slots);
         });
         for registration in known {
             let index = crew
@@ -272,13 +286,13 @@ impl Room {
         }
     }
 
-    async fn start(&self, registration: &Registration) -> Result<RunnerHandle> {
+    async fn start(self: &Arc<Self>, registration: &Registration) -> Result<RunnerHandle> {
         let store = self.open_store(registration.store);
         let token = store
             .get(&registration.secret_name()?)
             .await
             .map_err(Problem::from)?;
-        let settings = &self.options.settings;
+        let settings = self.settings();
         let plan = RunnerPlan {
             label: registration.label.clone(),
             hub: registration.hub()?,
@@ -288,20 +302,16 @@ impl Room {
             wait: settings.wait,
             heartbeat: settings.heartbeat,
             poll_interval: settings.poll_interval,
-            work_root: settings
-                .work_root
-                .clone()
-                .unwrap_or_else(|| self.options.paths.work_root()),
+            work_root: self.work_root(),
             switched_off: self.switched_off.borrow().clone(),
         };
         let mut config = engine::config(plan, &self.options.env);
         config.containers = Some(self.containers.offer());
-        config.held = self.desk().choices.hold.holds(Timestamp::now());
+        config.held = self.holds();
         let off = self.switched_off.subscribe();
         let allowed = move || !off.borrow().contains(&Capability::Docker);
-        let executor = self
-            .works
-            .tracked(engine::executor(self.containers.door(), allowed));
+        let running = engine::executor(self.containers.door(), allowed);
+        let executor = self.works.tracked(self.consented(registration, running));
         Runner::start_with(config, executor).map_err(|error| {
             Problem::input(format!("can't start runner {}", registration.label))
                 .fix("pair it again")
@@ -335,9 +345,21 @@ impl Room {
         });
     }
 
-    /// Tells every runner whether to take jobs, as the choices are at this moment.
+    /// Whether new jobs are held back, by the person's wish or by this machine's terms.
+    fn holds(&self) -> bool {
+        let desk = self.desk();
+        desk.choices.hold.holds(Timestamp::now()) || desk.held.holds()
+    }
+
+    /// Where the scratch directories of cases are made.
+    pub(super) fn work_root(&self) -> std::path::PathBuf {
+        let chosen = self.options.settings.work_root.clone();
+        chosen.unwrap_or_else(|| self.options.paths.work_root())
+    }
+
+    /// Tells every runner whether to take jobs, as the choices and the terms are at this moment.
     pub(super) fn apply_hold(&self, crew: &Crew) {
-        let held = self.desk().choices.hold.holds(Timestamp::now());
+        let held = self.holds();
         for handle in crew.members.iter().filter_map(|member| member.handle.as_ref()) {
             handle.hold(held);
         }
@@ -345,7 +367,7 @@ impl Room {
 }
 
 /// Gives each registration its seat, in order, and keeps what is known of those that have one.
-fn seat(desk: &mut Desk, known: &[Registration], options: &ControlOptions) {
+fn seat(desk: &mut Desk, known: &[Registration], slots: usize) {
     let hub = desk.choices.hub.map(|address| format!("http://{address}"));
     let mut seats = std::mem::take(&mut desk.seats);
     for registration in known {
@@ -353,7 +375,7 @@ fn seat(desk: &mut Desk, known: &[Registration], options: &ControlOptions) {
         let runner = index.map_or(SeatState::Waiting, |index| seats.swap_remove(index).runner);
         desk.seats.push(Seat {
             embedded: hub.as_ref() == Some(&registration.hub_url),
-            slots: options.settings.max_concurrent,
+            slots,
             registration: registration.clone(),
             runner,
         });
@@ -396,6 +418,7 @@ impl Room {
             RunnerEvent::JobStarted(active) => {
                 self.logs.begin(active.job_id.as_str());
                 self.change(|desk| self.tell(desk.begin(active, registration)));
+                self.nudge.notify_one();
             }
             RunnerEvent::JobFinished(summary) => {
                 if summary.outcome == Outcome::LeaseLost {
@@ -414,6 +437,7 @@ impl Room {
             let end = End { summary, ending };
             self.tell(desk.end(job, end, Timestamp::now()));
         });
+        self.nudge.notify_one();
     }
 
     /// After a burst that was too fast to follow: the snapshot says who runs, and the logs say what is missing.

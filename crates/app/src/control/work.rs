@@ -30,11 +30,15 @@ pub(super) struct Ending {
     pub(super) judged: Judged,
     pub(super) failure: Option<CaseFailure>,
     pub(super) parts: Parts,
+    /// It was given back, for a reason of this machine's.
+    pub(super) handed_back: bool,
 }
 
 struct Work {
     key: WorkKey,
     stop: CancellationToken,
+    /// Why it is given back, if it is.
+    handed_back: Option<String>,
     ending: Option<Ending>,
 }
 
@@ -53,8 +57,24 @@ impl Works {
             works.begin(key.clone(), context.cancel.clone());
             let running = inner(job, context);
             async move {
-                let result = running.await;
-                works.end(&key, ending(&result));
+                let ended = running.await;
+                let why = works.handed_back(&key);
+                let result = match (ended, &why) {
+                    // What came to an end in spite of it is worth reporting.
+                    (Err(_), Some(why)) => Err(Fault::new(
+                        ErrorCode::DriverProvisionFailed,
+                        format!("handed back, not run here: {why}"),
+                    )),
+                    (ended, _) => ended,
+                };
+                let handed_back = why.is_some() && result.is_err();
+                works.end(
+                    &key,
+                    Ending {
+                        handed_back,
+                        ..ending(&result)
+                    },
+                );
                 result
             }
             .boxed()
@@ -69,6 +89,7 @@ impl Works {
         works.push_back(Work {
             key,
             stop,
+            handed_back: None,
             ending: None,
         });
     }
@@ -95,6 +116,35 @@ impl Works {
         found.is_some()
     }
 
+    /// Gives a case back that has not begun, or stops it and gives it back. Its hub gets the reason, as a failure of the
+    /// surroundings that another runner may not have.
+    pub(super) fn hand_back(&self, key: &WorkKey, why: &str) {
+        let mut works = self.lock();
+        let found = works
+            .iter_mut()
+            .find(|work| work.ending.is_none() && work.handed_back.is_none() && work.key == *key);
+        if let Some(work) = found {
+            work.hand_back(why);
+        }
+    }
+
+    /// [`Works::hand_back`] for every case.
+    pub(super) fn hand_back_all(&self, why: &str) {
+        let mut works = self.lock();
+        let running = works
+            .iter_mut()
+            .filter(|work| work.ending.is_none() && work.handed_back.is_none());
+        running.for_each(|work| work.hand_back(why));
+    }
+
+    fn handed_back(&self, key: &WorkKey) -> Option<String> {
+        let works = self.lock();
+        let work = works
+            .iter()
+            .find(|work| work.ending.is_none() && work.key == *key)?;
+        work.handed_back.clone()
+    }
+
     /// Stops every running case.
     pub(super) fn stop_all(&self) {
         for work in self.lock().iter().filter(|work| work.ending.is_none()) {
@@ -117,7 +167,14 @@ impl Works {
     }
 }
 
-fn key(job: &CaseJob) -> WorkKey {
+impl Work {
+    fn hand_back(&mut self, why: &str) {
+        self.handed_back = Some(why.to_owned());
+        self.stop.cancel();
+    }
+}
+
+pub(super) fn key(job: &CaseJob) -> WorkKey {
     WorkKey {
         run: job.run_id.as_ref().map(ToString::to_string),
         case_id: job.eval_case.id.to_string(),
@@ -131,6 +188,7 @@ fn ending(result: &Result<CaseResult, Fault>) -> Ending {
             judged: judge_result(result),
             failure: result.failure.clone(),
             parts: Parts::of(result),
+            handed_back: false,
         },
         Err(fault) => {
             let failure = fault.failure();
@@ -138,6 +196,7 @@ fn ending(result: &Result<CaseResult, Fault>) -> Ending {
                 judged: judge_failure(&failure),
                 failure: Some(failure),
                 parts: Parts::default(),
+                handed_back: false,
             }
         }
     }

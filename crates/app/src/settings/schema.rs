@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::problem::{Problem, Result};
 
-enum Kind {
+pub(super) enum Kind {
     Int {
         min: u64,
         max: u64,
@@ -17,6 +17,10 @@ enum Kind {
     Folders,
     Switch,
     OneOf(&'static [&'static str]),
+    /// A list of some of these, each at most once.
+    AnyOf(&'static [&'static str]),
+    /// `HH:MM` of a day.
+    TimeOfDay,
     Address,
     Url,
     /// Address of a container engine; empty finds it.
@@ -37,37 +41,91 @@ const WEEK_S: u64 = 7 * 24 * 60 * 60;
 /// A petabyte: more is a number in another unit.
 const MAX_GB: u64 = 1_000_000;
 
-const KEYS: &[(&str, Kind)] = &[
-    ("hub.url", Kind::Url),
-    ("hub.listen", Kind::Address),
-    ("hub.data_dir", Kind::Text),
-    ("oidc.issuer", Kind::Issuer),
-    ("oidc.client_id", Kind::Text),
-    ("oidc.workspace", Kind::Text),
-    ("oidc.role", Kind::OneOf(&["none", "viewer", "member", "admin"])),
-    ("oidc.role_claim", Kind::Text),
-    ("oidc.roles", Kind::Roles),
-    ("oidc.workspace_claim", Kind::Text),
-    ("oidc.key_ttl_s", Kind::Int { min: 60, max: 3600 }),
-    ("runner.max_concurrent", Kind::Int { min: 1, max: 64 }),
-    ("runner.wait_ms", Kind::Int { min: 0, max: 60_000 }),
-    ("runner.heartbeat_ms", Kind::Int { min: 0, max: DAY_MS }),
-    ("runner.poll_interval_ms", Kind::Int { min: 1, max: DAY_MS }),
-    ("runner.work_root", Kind::Text),
-    ("runner.term_deadline_s", Kind::Int { min: 0, max: 3600 }),
-    ("topology.endpoint", Kind::Engine),
-    ("topology.idle_ttl_s", Kind::Int { min: 60, max: WEEK_S }),
-    ("topology.disk_floor_gb", Kind::Int { min: 0, max: MAX_GB }),
-    ("topology.image_budget_gb", Kind::Int { min: 0, max: MAX_GB }),
-    ("topology.browser_image", Kind::Text),
-    ("topology.prepare_databases", Kind::Switch),
-    ("topology.allow_host_volumes", Kind::Folders),
-    ("secrets.store", Kind::OneOf(&["keyring", "file", "env"])),
-    ("log.filter", Kind::Text),
+/// One known key.
+pub(super) struct Key {
+    /// `table.key`.
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
+    /// Whether a change takes effect while the app runs.
+    pub(super) live: bool,
+    /// What a number counts.
+    pub(super) unit: Option<&'static str>,
+}
+
+const fn key(name: &'static str, kind: Kind) -> Key {
+    Key {
+        name,
+        kind,
+        live: false,
+        unit: None,
+    }
+}
+
+impl Key {
+    const fn live(mut self) -> Self {
+        self.live = true;
+        self
+    }
+
+    const fn unit(mut self, unit: &'static str) -> Self {
+        self.unit = Some(unit);
+        self
+    }
+}
+
+pub(super) const KEYS: &[Key] = &[
+    key("hub.url", Kind::Url),
+    key("hub.listen", Kind::Address),
+    key("hub.data_dir", Kind::Text),
+    key("oidc.issuer", Kind::Issuer),
+    key("oidc.client_id", Kind::Text),
+    key("oidc.workspace", Kind::Text),
+    key("oidc.role", Kind::OneOf(&["none", "viewer", "member", "admin"])),
+    key("oidc.role_claim", Kind::Text),
+    key("oidc.roles", Kind::Roles),
+    key("oidc.workspace_claim", Kind::Text),
+    key("oidc.key_ttl_s", Kind::Int { min: 60, max: 3600 }).unit("s"),
+    key("runner.max_concurrent", Kind::Int { min: 1, max: 64 }).live(),
+    key("runner.wait_ms", Kind::Int { min: 0, max: 60_000 }).unit("ms"),
+    key("runner.heartbeat_ms", Kind::Int { min: 0, max: DAY_MS }).unit("ms"),
+    key("runner.poll_interval_ms", Kind::Int { min: 1, max: DAY_MS }).unit("ms"),
+    key("runner.work_root", Kind::Text),
+    key("runner.term_deadline_s", Kind::Int { min: 0, max: 3600 }).unit("s"),
+    key(
+        "power.on_battery",
+        Kind::OneOf(&["finish", "hand-back", "ignore"]),
+    )
+    .live(),
+    key("power.keep_awake", Kind::Switch).live(),
+    key("network.on_metered", Kind::OneOf(&["wait", "ignore"])).live(),
+    key("hours.days", Kind::AnyOf(DAYS)).live(),
+    key("hours.from", Kind::TimeOfDay).live(),
+    key("hours.to", Kind::TimeOfDay).live(),
+    key("limits.while_in_use", Kind::OneOf(&["take", "wait"])).live(),
+    key("limits.cpu_in_use", PERCENT).live().unit("%"),
+    key("limits.cpu_idle", PERCENT).live().unit("%"),
+    key("limits.disk_floor_gb", Kind::Int { min: 0, max: MAX_GB })
+        .live()
+        .unit("GB"),
+    key("consent.ask", Kind::OneOf(&["ask", "always"])).live(),
+    key("topology.endpoint", Kind::Engine),
+    key("topology.idle_ttl_s", Kind::Int { min: 60, max: WEEK_S }).unit("s"),
+    key("topology.disk_floor_gb", Kind::Int { min: 0, max: MAX_GB }).unit("GB"),
+    key("topology.image_budget_gb", Kind::Int { min: 0, max: MAX_GB }).unit("GB"),
+    key("topology.browser_image", Kind::Text),
+    key("topology.prepare_databases", Kind::Switch),
+    key("topology.allow_host_volumes", Kind::Folders),
+    key("secrets.store", Kind::OneOf(&["keyring", "file", "env"])).live(),
+    key("log.filter", Kind::Text),
 ];
 
-#[derive(Debug, Clone)]
-enum Value {
+/// The days of a week as the settings name them, Monday first.
+pub(crate) const DAYS: &[&str] = &["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
+
+const PERCENT: Kind = Kind::Int { min: 1, max: 100 };
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Value {
     Int(u64),
     Text(String),
     List(Vec<String>),
@@ -75,7 +133,7 @@ enum Value {
 }
 
 /// Checked values by key, later files over earlier ones.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Values(BTreeMap<&'static str, Value>);
 
 impl Values {
@@ -98,8 +156,8 @@ impl Values {
             };
             for (key, value) in entries {
                 let path = format!("{name}.{}", key.get_ref());
-                let Some((known, kind)) = KEYS.iter().find(|(known, _)| *known == path) else {
-                    let hint = nearest(&path, KEYS.iter().map(|(known, _)| *known));
+                let Some(Key { name, kind, .. }) = KEYS.iter().find(|known| known.name == path) else {
+                    let hint = nearest(&path, KEYS.iter().map(|known| known.name));
                     return Err(source.refuse(key.span(), &format!("unknown key {path}{hint}")));
                 };
                 let checked = kind.check(value.get_ref()).ok_or_else(|| {
@@ -110,10 +168,14 @@ impl Values {
                         &format!("{path} can't be {shown}; allowed: {allowed}"),
                     )
                 })?;
-                self.0.insert(known, checked);
+                self.0.insert(name, checked);
             }
         }
         Ok(())
+    }
+
+    pub(super) fn get(&self, key: &str) -> &Value {
+        self.0.get(key).expect("BUG: the defaults name every key")
     }
 
     pub(super) fn int(&self, key: &str) -> u64 {
@@ -187,6 +249,22 @@ impl Kind {
                 })
                 .collect::<Option<Vec<String>>>()
                 .map(Value::List),
+            (Self::AnyOf(names), DeValue::Array(items)) => {
+                let mut chosen = Vec::with_capacity(items.len());
+                for item in items {
+                    let DeValue::String(text) = item.get_ref() else {
+                        return None;
+                    };
+                    if !names.contains(&text.as_ref()) || chosen.iter().any(|have| have == text.as_ref()) {
+                        return None;
+                    }
+                    chosen.push(text.to_string());
+                }
+                Some(Value::List(chosen))
+            }
+            (Self::TimeOfDay, DeValue::String(text)) => {
+                time_of_day(text).map(|_| Value::Text(text.to_string()))
+            }
             (Self::Folders, DeValue::Array(items)) => items
                 .iter()
                 .map(|item| match item.get_ref() {
@@ -209,6 +287,15 @@ impl Kind {
                 .map(|name| format!("\"{name}\""))
                 .collect::<Vec<_>>()
                 .join(", "),
+            Self::AnyOf(names) => format!(
+                "a list of {}, each at most once",
+                names
+                    .iter()
+                    .map(|name| format!("\"{name}\""))
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            ),
+            Self::TimeOfDay => "a time of day from \"00:00\" to \"23:59\"".to_owned(),
             Self::Address => "an address and port such as \"127.0.0.1:8787\"".to_owned(),
             Self::Engine => "\"\", or an address such as \"unix:///var/run/docker.sock\"".to_owned(),
             Self::Issuer => "\"\", an https:// address, or http:// on loopback".to_owned(),
@@ -221,6 +308,34 @@ impl Kind {
             Self::Text => "text in quotes".to_owned(),
         }
     }
+}
+
+/// Checks one value of `key`, written as TOML, without a file around it.
+pub(super) fn check_alone(key: &Key, value: &str) -> Result<()> {
+    let text = format!("value = {}", value.trim());
+    let allowed = DeTable::parse(&text).is_ok_and(|root| {
+        let value = root.get_ref().get("value");
+        value.is_some_and(|value| key.kind.check(value.get_ref()).is_some())
+    });
+    if allowed {
+        return Ok(());
+    }
+    let (name, allowed) = (key.name, key.kind.allowed());
+    Err(
+        Problem::input(format!("{name} can't be {}; allowed: {allowed}", value.trim()))
+            .fix("choose a value that is allowed; the setting is unchanged")
+            .coded("setting_refused"),
+    )
+}
+
+/// Reads `HH:MM`.
+pub(super) fn time_of_day(text: &str) -> Option<jiff::civil::Time> {
+    let (hour, minute) = text.split_once(':')?;
+    if hour.len() != 2 || minute.len() != 2 || !text.bytes().all(|byte| byte.is_ascii_digit() || byte == b':')
+    {
+        return None;
+    }
+    jiff::civil::Time::new(hour.parse().ok()?, minute.parse().ok()?, 0, 0).ok()
 }
 
 struct Source<'a> {
@@ -241,7 +356,11 @@ impl Source<'_> {
 }
 
 fn tables() -> impl Iterator<Item = &'static str> {
-    ["hub", "oidc", "runner", "topology", "secrets", "log"].into_iter()
+    [
+        "hub", "oidc", "runner", "power", "network", "hours", "limits", "consent", "topology", "secrets",
+        "log",
+    ]
+    .into_iter()
 }
 
 /// Below this likeness a suggestion would be a guess.
@@ -264,16 +383,16 @@ mod tests {
     fn the_defaults_file_documents_every_key() {
         let mut values = Values::default();
         values.merge("defaults.toml", super::super::DEFAULTS).unwrap();
-        for (key, _) in KEYS {
-            assert!(values.0.contains_key(key), "{key} has no default");
+        for Key { name, .. } in KEYS {
+            assert!(values.0.contains_key(name), "{name} has no default");
         }
     }
 
     #[test]
     fn every_key_is_in_a_known_table() {
-        for (key, _) in KEYS {
-            let table = key.split('.').next().unwrap();
-            assert!(tables().any(|known| known == table), "{key}");
+        for Key { name, .. } in KEYS {
+            let table = name.split('.').next().unwrap();
+            assert!(tables().any(|known| known == table), "{name}");
         }
     }
 }

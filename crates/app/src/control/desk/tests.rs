@@ -52,6 +52,7 @@ fn running(state: RunnerState) -> SeatState {
         state,
         active: Vec::new(),
         last_answer: None,
+        hub_pause: None,
         capabilities: CapabilityReport::default(),
         counters: Counters::default(),
         note: None,
@@ -196,6 +197,7 @@ fn each_way_to_end_has_its_own_outcome() {
             },
             failure: None,
             parts: Parts::default(),
+            handed_back: false,
         })
     };
     let accepted = Outcome::Accepted(Form::Result);
