@@ -2,6 +2,7 @@
 //! scripted hub; the power is a folder of the test's own, logind a server of the test's own on a private bus.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+#![allow(missing_docs, reason = "zbus makes public methods of the test's own server")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};

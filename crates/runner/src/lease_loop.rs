@@ -74,11 +74,10 @@ pub(crate) async fn work(core: Arc<Core>, number: usize) {
                 None
             }
             Ok(Poll::Empty) => {
-                early_replies = if waited(&core, asked) {
-                    0
-                } else {
-                    early_replies + 1
-                };
+                early_replies += 1;
+                if waited(&core, asked) {
+                    early_replies = 0;
+                }
                 early_replies
                     .checked_sub(FREE_EARLY_REPLIES + 1)
                     .map(|surplus| early_backoff.after(surplus))
