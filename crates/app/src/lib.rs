@@ -15,6 +15,7 @@ mod engine;
 mod hub_client;
 mod hub_host;
 pub mod hub_url;
+pub mod notices;
 mod pairing;
 mod paths;
 mod policy;
