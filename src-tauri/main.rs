@@ -8,12 +8,14 @@
 
 mod blank;
 mod commands;
+mod notifier;
 mod rendering;
 mod shell;
 mod startup;
 mod subscriptions;
 mod tray;
 mod tray_host;
+mod updates;
 mod window;
 mod words;
 
@@ -27,7 +29,7 @@ use crate::startup::Invocation;
 
 fn main() -> ExitCode {
     let argv: Vec<OsString> = std::env::args_os().skip(1).collect();
-    if let Some(exit) = everdict_app::watchdog_main(&argv) {
+    if let Some(exit) = everdict_app::watchdog_main(&argv).or_else(|| updates::guard_main(&argv)) {
         return exit;
     }
     // Before anything can be started: processes that leave their group are then handed to this one. The web view starts

@@ -1,12 +1,15 @@
 //! Puts the parts together and runs the event loop.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use everdict_app::control::{AppEvent, AppSnapshot, AutostartState, Control, ControlOptions, Leave};
+use everdict_app::notices::QuietHours;
 use everdict_app::rendering::Renderer;
+use everdict_app::update::{Trial, UpdateOptions};
 use everdict_app::{Autostart, ContainerOptions, EnvSecrets, Paths, Problem, Settings};
 use everdict_exec::HostEnv;
 use tauri::{App, AppHandle, Manager as _, RunEvent, WindowEvent};
@@ -19,7 +22,7 @@ use crate::subscriptions::Subscriptions;
 use crate::tray::{Action, Stage, Tray, TrayModel};
 use crate::tray_host::TrayHost;
 use crate::words::Words;
-use crate::{commands, window};
+use crate::{commands, notifier, updates, window};
 
 /// One thread for the hub and its runners, one for the windows; more only cost memory.
 const WORKERS: usize = 2;
@@ -32,6 +35,9 @@ pub struct Desktop {
     control: Arc<Control>,
     subscriptions: Subscriptions,
     blank: BlankWatch,
+    /// The program that takes over after the end.
+    next: OnceLock<updates::Next>,
+    trial: Trial,
     tasks: TaskTracker,
     leaving: AtomicBool,
 }
@@ -97,11 +103,12 @@ pub fn run(env: HostEnv, invocation: Invocation) -> ExitCode {
             let host = handle.block_on(TrayHost::probe());
             let renderer = Renderer::of_this_machine(&env);
             match start_control(&handle, env, host) {
-                Ok(control) => {
+                Ok((control, later)) => {
                     let parts = Parts {
                         control,
                         renderer,
                         words,
+                        later,
                     };
                     Ok(set_up(app, &handle, parts, opens(&invocation, host))?)
                 }
@@ -153,21 +160,49 @@ fn refuse(problem: &Problem) -> ExitCode {
 }
 
 /// After the plugin has made sure that this is the only instance: nobody leases twice.
-fn start_control(handle: &Handle, env: HostEnv, host: TrayHost) -> Result<Control, Problem> {
+fn start_control(handle: &Handle, env: HostEnv, host: TrayHost) -> Result<(Control, Later), Problem> {
     let paths = Paths::from_env(&env)?;
+    updates::count_start(paths.state_dir());
     let settings = Settings::load(&paths.settings_file())?;
     let autostart = Autostart::of_this_program(&env);
     let _inside = handle.enter();
-    Control::start(ControlOptions {
+    let env = Arc::new(env);
+    let version = env!("CARGO_PKG_VERSION");
+    let later = Later {
+        quiet: settings.notifications.then_some(settings.quiet_hours),
+        update: UpdateOptions::new(&settings, &paths, version, &env),
+        state_dir: paths.state_dir().to_owned(),
+    };
+    let control = Control::start(ControlOptions {
         containers: ContainerOptions::new(&paths, &settings, everdict_app::host_name()),
         secrets: EnvSecrets::from_env(&env),
-        env: Arc::new(env),
+        env,
         paths,
         settings,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
+        version: version.to_owned(),
         tray_host: host == TrayHost::Present,
         autostart,
-    })
+    })?;
+    Ok((control, later))
+}
+
+/// What begins once the tray shows.
+struct Later {
+    /// `None` where nobody wants to be told anything.
+    quiet: Option<QuietHours>,
+    update: Option<UpdateOptions>,
+    state_dir: PathBuf,
+}
+
+fn begin(app: &AppHandle, control: &Arc<Control>, words: Words, later: Later) {
+    let desktop = app.state::<Desktop>();
+    if let Some(quiet) = later.quiet {
+        desktop.spawn(notifier::tell(Arc::clone(control), words, quiet));
+    }
+    desktop.spawn(updates::outlive_the_trial(Trial::in_dir(&later.state_dir)));
+    if let Some(options) = later.update {
+        desktop.spawn(updates::keep_looking(app.clone(), Arc::clone(control), options));
+    }
 }
 
 /// What the app is made of.
@@ -175,6 +210,7 @@ struct Parts {
     control: Control,
     renderer: Option<Renderer>,
     words: Words,
+    later: Later,
 }
 
 /// What to open at the start.
@@ -198,15 +234,18 @@ fn set_up(app: &App, handle: &Handle, parts: Parts, open: Open) -> tauri::Result
         control: Arc::clone(&control),
         subscriptions: Subscriptions::default(),
         blank: BlankWatch::new(parts.renderer),
+        next: OnceLock::new(),
+        trial: Trial::in_dir(&parts.later.state_dir),
         tasks: TaskTracker::new(),
         leaving: AtomicBool::new(false),
     });
     let model = TrayModel::new(&control.snapshot(), Stage::Working, &words, now());
     let tray = Tray::build(app.handle(), model, press)?;
-    let (tray_app, tray_handle) = (app.handle().clone(), handle.clone());
+    let (tray_app, tray_handle, tray_words) = (app.handle().clone(), handle.clone(), words.clone());
     std::thread::Builder::new()
         .name("tray".to_owned())
-        .spawn(move || keep_tray_true(&tray_app, tray, &tray_handle, &words))?;
+        .spawn(move || keep_tray_true(&tray_app, tray, &tray_handle, &tray_words))?;
+    begin(app.handle(), &control, words, parts.later);
     let signalled = app.handle().clone();
     app.state::<Desktop>()
         .tasks
@@ -288,6 +327,12 @@ async fn carry_out(control: Arc<Control>, wish: Action) {
     }
 }
 
+/// Ends the app as [`leave`] does, to go on as another program.
+pub fn leave_for(app: &AppHandle, next: updates::Next) {
+    let _ = app.state::<Desktop>().next.set(next);
+    leave(app, Leave::AfterJobs);
+}
+
 /// Ends the app once everything here has ended. Asked again with [`Leave::Now`] it stops waiting for jobs.
 fn leave(app: &AppHandle, how: Leave) {
     let desktop = app.state::<Desktop>();
@@ -300,6 +345,13 @@ fn leave(app: &AppHandle, how: Leave) {
     let (control, app) = (Arc::clone(&desktop.control), app.clone());
     let leaving = async move {
         control.leave(how).await;
+        let desktop = app.state::<Desktop>();
+        // An orderly end is no failure of a version that is on trial.
+        desktop.trial.forgive();
+        if let Some(next) = desktop.next.get() {
+            let error = next.take_over();
+            tracing::warn!(%error, "the next program did not take over");
+        }
         app.exit(0);
     };
     desktop

@@ -8,6 +8,7 @@ const ENGLISH: &str = include_str!("words/en.json");
 const KOREAN: &str = include_str!("words/ko.json");
 
 /// The messages of one language, by key.
+#[derive(Clone)]
 pub struct Words(BTreeMap<String, String>);
 
 impl Words {

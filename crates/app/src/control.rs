@@ -53,7 +53,7 @@ use hold::Hold;
 use room::{Crew, Room};
 
 pub(crate) use clock::local as local_time;
-pub use clock::{epoch_seconds, time_of_day};
+pub use clock::{epoch_seconds, minute_of_day, time_of_day};
 pub use logs::LogReader;
 pub use pair::TokenPlace;
 pub use view::{
@@ -237,6 +237,11 @@ impl Control {
     /// Says whether notifications reach the person, as whoever sends them found out.
     pub fn set_notices(&self, state: NoticesState) {
         self.room.change(|desk| desk.shell.notices = state);
+    }
+
+    /// Shows what is known of a newer version, as whoever looks for one found out.
+    pub fn set_update(&self, update: Option<UpdateView>) {
+        self.room.change(|desk| desk.shell.update = update);
     }
 
     /// Stops a runner and forgets it, whatever its hub says.

@@ -26,6 +26,7 @@ pub mod rendering;
 pub mod secrets;
 mod settings;
 mod signin;
+pub mod update;
 mod verdict;
 mod watch;
 

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use everdict_hub::OidcConfig;
 
+use crate::notices::QuietHours;
 use crate::problem::{Problem, Result};
 use crate::secrets::StoreKind;
 pub(crate) use edit::save;
@@ -53,6 +54,14 @@ pub struct Settings {
     pub terms: Terms,
     /// What concerns containers.
     pub topology: TopologySettings,
+    /// Whether the desktop app tells people things.
+    pub notifications: bool,
+    /// When it doesn't.
+    pub quiet_hours: QuietHours,
+    /// Where newer versions of the desktop app are; `None` when nobody looks.
+    pub update_feed: Option<reqwest::Url>,
+    /// The key that they must be signed with.
+    pub update_key: String,
     /// Where tokens are kept.
     pub secret_store: StoreKind,
     /// The tracing filter for stderr.
@@ -147,6 +156,13 @@ impl Settings {
             term_deadline: Duration::from_secs(values.int("runner.term_deadline_s")),
             terms: Terms::from_values(values),
             topology: TopologySettings::from_values(values),
+            notifications: values.switch("notifications.show"),
+            quiet_hours: QuietHours {
+                from: schema::minute_of_day(&values.text("notifications.quiet_from")).unwrap_or(0),
+                to: schema::minute_of_day(&values.text("notifications.quiet_to")).unwrap_or(0),
+            },
+            update_feed: reqwest::Url::parse(&values.text("update.feed")).ok(),
+            update_key: values.text("update.key"),
             secret_store: values
                 .text("secrets.store")
                 .parse()

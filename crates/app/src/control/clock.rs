@@ -22,6 +22,13 @@ pub fn time_of_day(rfc3339: &str) -> Option<String> {
     Some(format!("{:02}:{:02}", at.hour(), at.minute()))
 }
 
+/// Returns the minutes since midnight in this machine's time zone.
+#[must_use]
+pub fn minute_of_day() -> u16 {
+    let now = local(Timestamp::now());
+    u16::try_from(i32::from(now.hour()) * 60 + i32::from(now.minute())).unwrap_or(0)
+}
+
 /// Returns the seconds since 1970 of an RFC 3339 time; `None` for another text.
 #[must_use]
 pub fn epoch_seconds(rfc3339: &str) -> Option<i64> {

@@ -29,6 +29,8 @@ pub(super) enum Kind {
     Issuer,
     /// Values of a claim with their roles.
     Roles,
+    /// Address of a feed; empty is none.
+    Feed,
     Text,
 }
 
@@ -115,6 +117,11 @@ pub(super) const KEYS: &[Key] = &[
     key("topology.browser_image", Kind::Text),
     key("topology.prepare_databases", Kind::Switch),
     key("topology.allow_host_volumes", Kind::Folders),
+    key("notifications.show", Kind::Switch),
+    key("notifications.quiet_from", Kind::TimeOfDay),
+    key("notifications.quiet_to", Kind::TimeOfDay),
+    key("update.feed", Kind::Feed),
+    key("update.key", Kind::Text),
     key("secrets.store", Kind::OneOf(&["keyring", "file", "env"])).live(),
     key("log.filter", Kind::Text),
 ];
@@ -216,6 +223,12 @@ impl Values {
     }
 }
 
+/// Minutes since midnight of `HH:MM`.
+pub(super) fn minute_of_day(text: &str) -> Option<u16> {
+    let time = time_of_day(text)?;
+    Some(u16::from(time.hour().unsigned_abs()) * 60 + u16::from(time.minute().unsigned_abs()))
+}
+
 impl Kind {
     fn check(&self, value: &DeValue<'_>) -> Option<Value> {
         match (self, value) {
@@ -226,6 +239,9 @@ impl Kind {
             (Self::OneOf(names), DeValue::String(text)) => names
                 .contains(&text.as_ref())
                 .then(|| Value::Text(text.to_string())),
+            (Self::TimeOfDay, DeValue::String(text)) => {
+                time_of_day(text).map(|_| Value::Text(text.to_string()))
+            }
             (Self::Address, DeValue::String(text)) => text
                 .parse::<SocketAddr>()
                 .ok()
@@ -262,9 +278,9 @@ impl Kind {
                 }
                 Some(Value::List(chosen))
             }
-            (Self::TimeOfDay, DeValue::String(text)) => {
-                time_of_day(text).map(|_| Value::Text(text.to_string()))
-            }
+            (Self::Feed, DeValue::String(text)) => (text.is_empty()
+                || reqwest::Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https")))
+            .then(|| Value::Text(text.to_string())),
             (Self::Folders, DeValue::Array(items)) => items
                 .iter()
                 .map(|item| match item.get_ref() {
@@ -302,6 +318,7 @@ impl Kind {
             Self::Roles => {
                 "a list such as [\"staff=member\"], with the roles viewer, member and admin".to_owned()
             }
+            Self::Feed => "\"\", or an http:// or https:// address".to_owned(),
             Self::Switch => "true, false".to_owned(),
             Self::Folders => "a list of absolute paths such as [\"/srv/data\"]".to_owned(),
             Self::Url => "an http:// or https:// address".to_owned(),
@@ -357,8 +374,8 @@ impl Source<'_> {
 
 fn tables() -> impl Iterator<Item = &'static str> {
     [
-        "hub", "oidc", "runner", "power", "network", "hours", "limits", "consent", "topology", "secrets",
-        "log",
+        "hub", "oidc", "runner", "power", "network", "hours", "limits", "consent", "topology",
+        "notifications", "update", "secrets", "log",
     ]
     .into_iter()
 }
