@@ -132,7 +132,10 @@ mod tests {
             failed: 0,
             uncounted: 1,
         };
-        assert_eq!(told(&Notice::Drained(tally)), "1 job done | 0 passed, 0 failed, 1 not counted");
+        assert_eq!(
+            told(&Notice::Drained(tally)),
+            "1 job done | 0 passed, 0 failed, 1 not counted"
+        );
     }
 
     #[test]

@@ -109,18 +109,20 @@ pub async fn keep_looking(app: AppHandle, control: Arc<Control>, options: Update
             return;
         }
     };
-    let put_in_place = |version: everdict_app::update::Version, staged: PathBuf| {
-        match trial.put_in_place(&program, &staged, &version.to_string()) {
-            Ok(previous) => shell::leave_for(
-                &app,
-                Next {
-                    program: previous,
-                    args: vec![GUARD.into()],
-                },
-            ),
-            Err(problem) => {
-                tracing::warn!(problem = %problem.chain(), "the newer version is not put in place");
-            }
+    let put_in_place = |version: everdict_app::update::Version, staged: PathBuf| match trial.put_in_place(
+        &program,
+        &staged,
+        &version.to_string(),
+    ) {
+        Ok(previous) => shell::leave_for(
+            &app,
+            Next {
+                program: previous,
+                args: vec![GUARD.into()],
+            },
+        ),
+        Err(problem) => {
+            tracing::warn!(problem = %problem.chain(), "the newer version is not put in place");
         }
     };
     updater.keep_looking(control, put_in_place).await;

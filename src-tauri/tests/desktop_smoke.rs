@@ -5,7 +5,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use support::{Desktop, Panel, TeamHub, is_alive, wait_until};
+use support::{Desktop, Notices, Panel, TeamHub, is_alive, wait_until};
 
 #[test]
 fn the_tray_opens_the_window_and_closing_it_gives_the_web_view_back() {
@@ -20,6 +20,7 @@ fn the_tray_opens_the_window_and_closing_it_gives_the_web_view_back() {
         panel.labels()
             == [
                 "Not paired",
+                "Notifications can't be shown here",
                 "",
                 "Open Everdict Runner",
                 "Pair this machine…",
@@ -307,6 +308,36 @@ fn a_first_start_by_a_link_opens_the_window_with_it() {
     panel.wait_for_icon();
     wait_until("the window", || desktop.shows_window());
     wait_until("the link", || panel.find("Pair with team.example…").is_some());
+}
+
+#[test]
+fn a_drained_queue_is_told_once_and_a_desktop_without_notifications_is_marked_in_the_tray() {
+    let test = "a_drained_queue_is_told_once_and_a_desktop_without_notifications_is_marked_in_the_tray";
+    let Some(desktop) = Desktop::start(test) else {
+        return;
+    };
+    let team = TeamHub::start(&desktop);
+    team.pair_app(&desktop);
+    let panel = Panel::start(&desktop);
+    let mut app = desktop.start_app(&["--hidden"]);
+    panel.wait_for_icon();
+    let mark = "Notifications can't be shown here";
+    wait_until("the mark", || panel.find(mark).is_some());
+    panel.click("Quit");
+    assert_eq!(app.wait_for_exit(), Some(0));
+
+    let notices = Notices::start(&desktop);
+    panel.forget();
+    let _app = desktop.start_app(&["--hidden"]);
+    panel.wait_for_icon();
+    wait_until("the hub", || panel.labels()[0].starts_with("Idle"));
+    wait_until("the mark to go", || panel.find(mark).is_none());
+    team.submit_quick();
+    team.submit_quick();
+    wait_until("the notice", || !notices.shown().is_empty());
+    let shown = notices.shown();
+    assert_eq!(shown.len(), 1, "{shown:?}");
+    assert_eq!(shown[0].0, "2 jobs done", "{shown:?}");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 )]
 
 mod desktop;
+mod notices;
 mod panel;
 mod team;
 
@@ -12,6 +13,7 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 pub use desktop::Desktop;
+pub use notices::Notices;
 pub use panel::Panel;
 pub use team::TeamHub;
 

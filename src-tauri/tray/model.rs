@@ -253,7 +253,9 @@ fn remarks<'a>(snapshot: &'a AppSnapshot, words: &'a Words) -> impl Iterator<Ite
         };
         words.fill(key, "version", &cut(&update.version))
     });
-    held.into_iter().chain(update)
+    // Where the system has no tooltips for tray icons this line is all there is.
+    let silent = (snapshot.notices != NoticesState::Ok).then(|| words.text("notices.offLine"));
+    held.into_iter().chain(update).chain(silent)
 }
 
 /// A pairing link that was opened waits in the window.

@@ -266,7 +266,8 @@ impl Updater {
         match self.look().await {
             Found::Nothing => {}
             Found::Available(version) => {
-                let text = format!("version {version} is available; install it the way you installed this one");
+                let text =
+                    format!("version {version} is available; install it the way you installed this one");
                 show(UpdateState::Ready, &version, text);
             }
             Found::Refused(version, why) => {
@@ -288,7 +289,10 @@ impl Updater {
             return;
         };
         if Version::parse(&version).is_ok_and(|refused| refused > self.running) {
-            let text = format!("version {version} didn't start, so version {} runs again", self.running);
+            let text = format!(
+                "version {version} didn't start, so version {} runs again",
+                self.running
+            );
             control.set_update(Some(UpdateView {
                 state: UpdateState::RolledBack,
                 version,

@@ -65,7 +65,8 @@ struct Place {
 
 /// A program that says its version, and otherwise does as told.
 fn program(version: &str, otherwise: &str) -> Vec<u8> {
-    format!("#!/bin/sh\nif [ \"$1\" = --version ]; then echo {version}; exit 0; fi\n{otherwise}\n").into_bytes()
+    format!("#!/bin/sh\nif [ \"$1\" = --version ]; then echo {version}; exit 0; fi\n{otherwise}\n")
+        .into_bytes()
 }
 
 fn install(path: &Path, bytes: &[u8]) {
@@ -77,8 +78,14 @@ impl Place {
     async fn new() -> Self {
         let served = Served::default();
         let router = Router::new()
-            .route("/feed.json", get(async |State(served): State<Served>| served.lock().unwrap().0.clone()))
-            .route("/program", get(async |State(served): State<Served>| served.lock().unwrap().1.clone()))
+            .route(
+                "/feed.json",
+                get(async |State(served): State<Served>| served.lock().unwrap().0.clone()),
+            )
+            .route(
+                "/program",
+                get(async |State(served): State<Served>| served.lock().unwrap().1.clone()),
+            )
             .with_state(Arc::clone(&served));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let feed = format!("http://{}/feed.json", listener.local_addr().unwrap());
@@ -150,7 +157,12 @@ impl Place {
 async fn nonsense_an_older_version_and_silence_change_nothing() {
     let place = Place::new().await;
     let good = program("2.0.0", "");
-    for feed in ["<html>sign in</html>", "{}", "{\"version\": 7}", &"x".repeat(1_000_000)] {
+    for feed in [
+        "<html>sign in</html>",
+        "{}",
+        "{\"version\": 7}",
+        &"x".repeat(1_000_000),
+    ] {
         *place.served.lock().unwrap() = (feed.to_owned(), good.clone());
         assert_eq!(place.updater().look().await, Found::Nothing);
     }
@@ -186,7 +198,10 @@ async fn what_is_not_signed_for_this_or_lies_about_its_version_is_refused() {
     place.serve("2.0.0", &old, &Signer::new(1).sign(&old));
     assert_eq!(place.refusal().await, "it is another version than the feed says");
     assert_eq!(place.beside(), Vec::<String>::new());
-    assert_eq!(std::fs::read(place.program()).unwrap(), program("1.0.0", "exit 0"));
+    assert_eq!(
+        std::fs::read(place.program()).unwrap(),
+        program("1.0.0", "exit 0")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -198,7 +213,11 @@ async fn a_good_version_is_checked_and_staged_and_takes_its_place_in_one_step() 
         panic!("not staged");
     };
     assert_eq!(version.to_string(), "2.0.0");
-    assert_eq!(std::fs::read(place.program()).unwrap(), program("1.0.0", "exit 0"), "not yet");
+    assert_eq!(
+        std::fs::read(place.program()).unwrap(),
+        program("1.0.0", "exit 0"),
+        "not yet"
+    );
     let trial = Trial::in_dir(&place.state());
     let previous = trial.put_in_place(&place.program(), &staged, "2.0.0").unwrap();
     assert_eq!(std::fs::read(place.program()).unwrap(), good);
@@ -213,7 +232,10 @@ async fn a_good_version_is_checked_and_staged_and_takes_its_place_in_one_step() 
 async fn a_version_that_fails_to_start_twice_is_rolled_back_and_not_tried_again() {
     let place = Place::new().await;
     let log = place.dir.path().join("starts");
-    let bad = program("2.0.0", &format!("echo start >> {}; kill -SEGV $$", log.display()));
+    let bad = program(
+        "2.0.0",
+        &format!("echo start >> {}; kill -SEGV $$", log.display()),
+    );
     place.serve("2.0.0", &bad, &Signer::new(1).sign(&bad));
     let Found::Staged(_, staged) = place.updater().look().await else {
         panic!("not staged");
@@ -223,7 +245,10 @@ async fn a_version_that_fails_to_start_twice_is_rolled_back_and_not_tried_again(
     let guarded = tokio::task::block_in_place(|| trial.guard(&[]));
     assert_eq!(guarded, Guarded::RolledBack(place.program()));
     assert_eq!(std::fs::read_to_string(log).unwrap().lines().count(), 2);
-    assert_eq!(std::fs::read(place.program()).unwrap(), program("1.0.0", "exit 0"));
+    assert_eq!(
+        std::fs::read(place.program()).unwrap(),
+        program("1.0.0", "exit 0")
+    );
     assert_eq!(trial.refused().as_deref(), Some("2.0.0"));
     assert_eq!(place.updater().look().await, Found::Nothing, "fetched again");
     assert_eq!(trial.begin(), Start::Usual);
@@ -247,7 +272,10 @@ async fn starts_are_counted_over_a_restart_of_the_machine_and_an_orderly_end_is_
     assert_eq!(trial.begin(), Start::OnTrial);
     assert_eq!(trial.begin(), Start::OnTrial);
     assert_eq!(trial.begin(), Start::RolledBack(place.program()));
-    assert_eq!(std::fs::read(place.program()).unwrap(), program("1.0.0", "exit 0"));
+    assert_eq!(
+        std::fs::read(place.program()).unwrap(),
+        program("1.0.0", "exit 0")
+    );
     let ended = tokio::task::block_in_place(|| trial.guard(&[]));
     assert_eq!(ended, Guarded::Over, "nothing is on trial any more");
 }
@@ -297,7 +325,10 @@ fn control(home: &Path) -> Control {
 async fn a_good_version_waits_for_the_running_job() {
     let place = Place::new().await;
     let control = control(&place.dir.path().join("home"));
-    control.pair_this_computer("bench", TokenPlace::File).await.unwrap();
+    control
+        .pair_this_computer("bench", TokenPlace::File)
+        .await
+        .unwrap();
     let end = Instant::now() + DEADLINE;
     while control.snapshot().state != AppState::Idle {
         assert!(Instant::now() < end, "timed out");
@@ -312,10 +343,19 @@ async fn a_good_version_waits_for_the_running_job() {
     place.serve("2.0.0", &good, &Signer::new(1).sign(&good));
     let (version, _staged) = place.updater().look_and_show(&control).await.unwrap();
     let shown = control.snapshot().update.unwrap();
-    assert_eq!((shown.state, shown.version), (UpdateState::Waiting, version.to_string()));
-    tokio::time::timeout(DEADLINE, until_idle(&control)).await.unwrap();
+    assert_eq!(
+        (shown.state, shown.version),
+        (UpdateState::Waiting, version.to_string())
+    );
+    tokio::time::timeout(DEADLINE, until_idle(&control))
+        .await
+        .unwrap();
     assert!(control.snapshot().active.is_empty());
-    assert_eq!(control.snapshot().today.passed, 1, "the job came to its end first");
+    assert_eq!(
+        control.snapshot().today.passed,
+        1,
+        "the job came to its end first"
+    );
 
     place.serve("3.0.0", &good, "nonsense");
     assert!(place.updater().look_and_show(&control).await.is_none());

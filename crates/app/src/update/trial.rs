@@ -75,8 +75,7 @@ impl Trial {
         let swap = || -> std::io::Result<()> {
             let _ = std::fs::remove_file(&previous);
             // A second name first: at no moment is there no program at the usual place.
-            std::fs::hard_link(program, &previous)
-                .or_else(|_| std::fs::copy(program, &previous).map(drop))
+            std::fs::hard_link(program, &previous).or_else(|_| std::fs::copy(program, &previous).map(drop))
         };
         let failed = |error| {
             Problem::machine(format!("can't put version {version} in place"))
