@@ -1,6 +1,7 @@
 use std::path::Path;
 use std::time::Instant;
 
+use everdict_testkit::fake_engine::Op;
 use everdict_testkit::{FakeEngine, ScriptedHub};
 use serde_json::{Value, json};
 
@@ -179,5 +180,72 @@ async fn a_job_without_containers_is_held_to_the_disk_it_works_on() {
     let why = failure["message"].as_str().unwrap();
     assert!(why.starts_with("disk: "), "{why}");
     assert!(!Path::new(&place.home.path().join("work")).exists());
+    end(engine).await;
+}
+
+/// Waits until both the snapshot and the hub's last poll say whether there is docker; tells how long that took.
+async fn both_know(place: &Place, engine: &Engine, there: bool) -> Duration {
+    let begin = Instant::now();
+    let mut snapshot = engine.snapshot();
+    let knows = snapshot.wait_for(|seen| {
+        let runner = &seen.runners[0].runner;
+        !runner.capabilities.entries.is_empty()
+            && runner.capabilities.offered().contains(&Capability::Docker) == there
+    });
+    tokio::time::timeout(Duration::from_secs(60), knows)
+        .await
+        .expect("the snapshot knows")
+        .unwrap();
+    place
+        .hub
+        .until("the hub knows", |hub| {
+            let polls = hub.calls_of("lease_job");
+            polls.last().is_some_and(|poll| {
+                let offered = poll.args["capabilities"].as_array();
+                offered.is_some_and(|offered| offered.contains(&json!("docker")) == there)
+            })
+        })
+        .await;
+    begin.elapsed()
+}
+
+/// Programs that this process has started and that are still there.
+fn children() -> Vec<String> {
+    let tasks = std::fs::read_dir("/proc/self/task")
+        .into_iter()
+        .flatten()
+        .flatten();
+    let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+    lists
+        .flat_map(|list| list.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        .collect()
+}
+
+/// C68, with polls of the default length.
+#[tokio::test]
+async fn docker_off_at_the_start_then_on_then_off_is_known_in_time_here_and_at_the_hub() {
+    let place = Place::with(FakeEngine::away()).await;
+    let engine = place.start("disk_floor_gb = 0");
+    let off = both_know(&place, &engine, false).await;
+    assert!(off < Duration::from_secs(5), "off at the start: {off:?}");
+    place.docker.come_back();
+    let on = both_know(&place, &engine, true).await;
+    assert!(on < Duration::from_secs(30), "on: {on:?}");
+    // It is there: from now on at most one look in 15 s, and none by a program of its own.
+    let looks = |docker: &FakeEngine| docker.calls_of(Op::Ping).len();
+    let before = looks(&place.docker);
+    let begin = Instant::now();
+    place
+        .docker
+        .until("two more looks", Duration::from_secs(60), |docker| {
+            looks(docker) >= before + 2
+        })
+        .await;
+    assert!(begin.elapsed() > Duration::from_secs(15), "{:?}", begin.elapsed());
+    assert_eq!(children(), [""; 0]);
+    place.docker.go_away();
+    let off = both_know(&place, &engine, false).await;
+    assert!(off < Duration::from_secs(30), "off: {off:?}");
+    println!("on after {on:?}, off after {off:?}");
     end(engine).await;
 }
