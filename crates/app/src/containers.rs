@@ -42,6 +42,7 @@ use opened::Opened;
 pub use disk::size;
 pub(crate) use disk::{Wanted, free_bytes};
 pub use report::{ContainerReport, GcReport, Item, clean_up, look_around, missing_images};
+pub(crate) use report::{Part, clean_part};
 pub use watchdog::watchdog_main;
 
 /// Between two questions whether the engine is there: a member who starts Docker sees it offered within 30 s, and one

@@ -16,6 +16,7 @@ mod clock;
 mod consent;
 mod desk;
 mod detail;
+mod frames;
 mod history;
 mod hold;
 mod invitation;
@@ -24,8 +25,10 @@ mod logs;
 mod machine;
 mod pair;
 mod room;
+mod runs;
 mod signin;
 mod terms;
+mod upkeep;
 mod view;
 mod work;
 
@@ -41,10 +44,9 @@ use tokio::sync::broadcast;
 
 use crate::autostart::Autostart;
 use crate::containers::{ContainerOptions, Containers};
-use crate::hub_client::HubClient;
 use crate::paths::Paths;
-use crate::problem::{Problem, ProblemClass, Result};
-use crate::secrets::{EnvSecrets, SecretName};
+use crate::problem::{Problem, Result};
+use crate::secrets::EnvSecrets;
 use crate::settings::Settings;
 use choices::ChoicesFile;
 use desk::{Desk, Frame};
@@ -54,6 +56,7 @@ use room::{Crew, Room};
 
 pub(crate) use clock::local as local_time;
 pub use clock::{epoch_seconds, minute_of_day, time_of_day};
+pub use frames::FrameReader;
 pub use logs::LogReader;
 pub use pair::TokenPlace;
 pub use view::{
@@ -321,23 +324,7 @@ impl Control {
     /// # Errors
     /// Not paired when there is no embedded hub, else the hub's fault.
     pub async fn submit_sample(&self) -> Result<String> {
-        let known = self.room.registrations.list()?;
-        let own = known.into_iter().find(|known| self.room.is_embedded(known));
-        let own = own.ok_or_else(|| {
-            Problem::new(
-                ProblemClass::NotPaired,
-                "this computer is not paired with a hub of its own",
-            )
-            .fix("choose \"Use this computer\" first")
-            .coded("no_own_hub")
-        })?;
-        let hub = own.hub()?;
-        let key = self
-            .room
-            .open_store(own.store)
-            .get(&SecretName::api_key(&hub))
-            .await;
-        let client = HubClient::new(hub, Some(key.map_err(Problem::from)?))?;
+        let client = self.room.own_hub().await?;
         let body = serde_json::from_str(SAMPLE).expect("BUG: the sample is JSON");
         Ok(client.submit(&body).await?.id.to_string())
     }
@@ -379,6 +366,17 @@ impl Control {
                 .fix("the hub keeps logs longer: look at the run there")
                 .coded("log_gone")
         })
+    }
+
+    /// Follows what the browser of a running job shows.
+    ///
+    /// # Errors
+    /// Input when no such job runs.
+    pub fn follow_frames(&self, id: &str) -> Result<FrameReader> {
+        let desk = self.room.desk();
+        let live = desk.live.iter().find(|live| live.job.id == id);
+        live.and_then(|live| self.room.works.follow_frames(&live.key))
+            .ok_or_else(unknown_job)
     }
 
     /// Stops a running job; its hub is told that the case was cancelled.

@@ -4,6 +4,8 @@
 //! takes (it has `case`) or a bare case, which then needs a harness from the options. A record may say with
 //! `expect` which verdict its author wants; it is not sent.
 
+mod preview;
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +13,8 @@ use everdict_contracts::{HarnessSpec, RunRequest, decode};
 use serde_json::{Map, Value, json};
 
 use crate::problem::{Problem, Result};
-use crate::verdict::Verdict;
+use everdict_contracts::Verdict;
+pub use preview::{Contents, Found, preview};
 
 /// More problems than this scroll the first ones away.
 const MAX_SHOWN: usize = 20;

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everdict_contracts::{
-    Me, PairBody, PairedRunner, RunId, RunList, RunLogs, RunRecord, RunnerId, RunnerList, RunnerMeta,
+    BatchCancelled, BatchList, BatchRecord, Me, PairBody, PairedRunner, RunId, RunList, RunLogs, RunRecord,
+    RunnerId, RunnerList, RunnerMeta,
 };
 use jiff::Timestamp;
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url, redirect};
@@ -115,6 +116,52 @@ impl HubClient {
         self.decode(request).await
     }
 
+    /// Lists at most `limit` runs, newest first, those of one batch where one is named; `cursor` is what the page before
+    /// gave.
+    ///
+    /// # Errors
+    /// Any [`HubFault`].
+    pub async fn runs_page(
+        &self,
+        limit: usize,
+        cursor: Option<&str>,
+        batch: Option<&str>,
+    ) -> Result<RunList, HubFault> {
+        let mut query = vec![("limit", limit.to_string())];
+        query.extend(cursor.map(|cursor| ("cursor", cursor.to_owned())));
+        query.extend(batch.map(|batch| ("batch", batch.to_owned())));
+        self.decode(self.query(&["runs"], &query)).await
+    }
+
+    /// Lists the latest batches.
+    ///
+    /// # Errors
+    /// Any [`HubFault`].
+    pub async fn batches(&self, limit: usize) -> Result<Vec<BatchRecord>, HubFault> {
+        let list: BatchList = self
+            .decode(self.query(&["batches"], &[("limit", limit.to_string())]))
+            .await?;
+        Ok(list.batches)
+    }
+
+    /// Counts one batch.
+    ///
+    /// # Errors
+    /// Any [`HubFault`].
+    pub async fn batch(&self, id: &str) -> Result<BatchRecord, HubFault> {
+        self.decode(self.request(Method::GET, &["batches", id])).await
+    }
+
+    /// Stops what of a batch has not ended; returns how many runs that were.
+    ///
+    /// # Errors
+    /// Any [`HubFault`].
+    pub async fn cancel_batch(&self, id: &str) -> Result<u64, HubFault> {
+        let request = self.request(Method::POST, &["batches", id, "cancel"]);
+        let reply: BatchCancelled = self.decode(request).await?;
+        Ok(reply.cancelled)
+    }
+
     /// Lists up to `limit` runs, newest first, in as many pages as that takes.
     ///
     /// # Errors
@@ -123,8 +170,11 @@ impl HubClient {
         let mut runs = Vec::new();
         let mut cursor = None;
         while runs.len() < limit {
-            let query = cursor.as_ref().map(|cursor: &String| ("cursor", cursor.as_str()));
-            let request = self.request_with(Method::GET, &["runs"], query);
+            let query: Vec<_> = cursor
+                .iter()
+                .map(|cursor: &String| ("cursor", cursor.clone()))
+                .collect();
+            let request = self.query(&["runs"], &query);
             let page: RunList = self.decode(request).await?;
             // A hub that gives the same page again and again must not keep us.
             let more = page.next_cursor.filter(|next| cursor.as_ref() != Some(next));
@@ -172,9 +222,12 @@ impl HubClient {
         let mut text = String::new();
         let mut after = None;
         loop {
-            let query = after.as_ref().map(|after: &String| ("after", after.as_str()));
+            let query: Vec<_> = after
+                .iter()
+                .map(|after: &String| ("after", after.clone()))
+                .collect();
             let request = self
-                .request_with(Method::GET, &["runs", id.as_str(), "logs"], query)
+                .query(&["runs", id.as_str(), "logs"], &query)
                 .header("accept", "application/json");
             let log: RunLogs = self.decode(request).await?;
             if !text.is_empty() && !log.text.is_empty() {
@@ -233,19 +286,28 @@ impl HubClient {
         self.decode(request).await
     }
 
-    fn request(&self, method: Method, segments: &[&str]) -> RequestBuilder {
-        self.request_with(method, segments, None)
+    fn query(&self, segments: &[&str], query: &[(&str, String)]) -> RequestBuilder {
+        let mut url = self.url(segments);
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        self.authorised(Method::GET, url)
     }
 
-    fn request_with(&self, method: Method, segments: &[&str], query: Option<(&str, &str)>) -> RequestBuilder {
+    fn request(&self, method: Method, segments: &[&str]) -> RequestBuilder {
+        self.authorised(method, self.url(segments))
+    }
+
+    fn url(&self, segments: &[&str]) -> Url {
         let mut url = self.base.clone();
         url.path_segments_mut()
             .expect("BUG: a hub address is http or https, which have segments")
             .pop_if_empty()
             .extend(segments);
-        if let Some((name, value)) = query {
-            url.query_pairs_mut().append_pair(name, value);
-        }
+        url
+    }
+
+    fn authorised(&self, method: Method, url: Url) -> RequestBuilder {
         let mut request = self.http.request(method, url);
         if let Some(credential) = &self.credential {
             request = request.bearer_auth(credential.expose_secret());

@@ -95,6 +95,12 @@ impl Paths {
         &self.state
     }
 
+    /// Returns the folder of the program's own log.
+    #[must_use]
+    pub fn log_dir(&self) -> PathBuf {
+        self.state.join("logs")
+    }
+
     /// Returns the folder of the embedded hub's database.
     #[must_use]
     pub fn hub_dir(&self) -> PathBuf {

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::hub_client::{HubClient, HubFault, LogEvent};
-use crate::verdict::{Verdict, judge};
+use everdict_contracts::{Verdict, judge};
 
 /// The record may lag behind the last line of the log by a moment.
 const RECORD_POLL: Duration = Duration::from_millis(100);

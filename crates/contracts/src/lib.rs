@@ -33,6 +33,7 @@ pub mod snapshot;
 pub mod target;
 pub mod trace;
 pub mod track;
+pub mod verdict;
 
 pub use capability::{Capability, UnknownCapability, required_capabilities};
 pub use case::*;
@@ -63,6 +64,7 @@ pub use snapshot::*;
 pub use target::RuntimeTarget;
 pub use trace::*;
 pub use track::*;
+pub use verdict::{Judged, Verdict, judge, judge_result, mean_score};
 
 /// The generation of the lease protocol that this crate speaks. An older runner gets no jobs, a newer one does.
 pub const PROTOCOL_VERSION: i64 = 2;

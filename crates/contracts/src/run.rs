@@ -8,6 +8,7 @@ use crate::harness::HarnessSpec;
 use crate::ids::{CaseId, RunId, Subject, WorkspaceId};
 use crate::job::{HarnessRef, Priority};
 use crate::result::{CaseResult, TraceRef};
+use crate::verdict::Verdict;
 
 /// Body of `POST /runs`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,6 +26,9 @@ pub struct RunRequest {
     pub priority: Option<Priority>,
     #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub batch_id: Option<String>,
+    /// What people call the batch; an addition of this project's hub.
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
+    pub batch_label: Option<String>,
 }
 
 impl RunRequest {
@@ -77,6 +81,21 @@ pub struct RunRecord {
     pub error: Option<RunError>,
     #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub live_trace: Option<TraceRef>,
+    /// When a runner first took it, ISO 8601.
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<String>,
+    /// The runner of the latest lease.
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
+    pub leased_by: Option<String>,
+    /// The batch that it was submitted in; this and the rest are additions of this project's hub.
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
+    pub batch_id: Option<String>,
+    /// What it came to, so that a list need not carry results.
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
+    /// As [`crate::mean_score`].
+    #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
+    pub score: Option<f64>,
 }
 
 /// How far a run has come. `Failed` means that no result came; a graded failure is `Succeeded`.
@@ -151,9 +170,42 @@ pub struct RunError {
 #[serde(rename_all = "camelCase")]
 pub struct RunList {
     pub runs: Vec<RunRecord>,
-    /// Pass this as `cursor` to get the next page; absent on the last one.
+    /// Gives the next page as `cursor`; absent on the last one.
     #[serde(default, with = "opt", skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
+}
+
+/// Runs that were submitted together, counted by what they came to. An addition of this project's hub.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BatchRecord {
+    pub id: String,
+    /// The id again where nobody gave it a name.
+    pub label: String,
+    /// When the first run of it came, ISO 8601.
+    pub submitted_at: String,
+    pub total: u64,
+    /// Those that have ended.
+    pub done: u64,
+    pub passed: u64,
+    pub failed: u64,
+    pub timed_out: u64,
+    pub unmeasured: u64,
+    /// Cancelled ones too.
+    pub infra: u64,
+}
+
+/// Reply of `GET /batches`, newest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BatchList {
+    pub batches: Vec<BatchRecord>,
+}
+
+/// Reply of `POST /batches/:id/cancel`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BatchCancelled {
+    /// Runs that were stopped by this call.
+    pub cancelled: u64,
 }
 
 /// Reply of `GET /runs/:id/logs`. A control plane that has no line numbers leaves out `lines` and `last`.

@@ -9,7 +9,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 pub use remove::Leftover;
-pub use sweep::{SweepReport, sweep_stale};
+pub use sweep::{SweepReport, find_stale, sweep_stale};
 
 use crate::{ExecError, contained_in};
 

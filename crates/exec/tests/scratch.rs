@@ -8,7 +8,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 
-use everdict_exec::{Scratch, sweep_stale};
+use everdict_exec::{Scratch, find_stale, sweep_stale};
 use support::World;
 
 const MARKER: &str = ".everdict-scratch";
@@ -112,7 +112,9 @@ fn only_scratches_of_dead_owners_are_swept() {
     make(away.path(), "target", Some(&marker.replace(started, "started=1")));
     symlink(away.path().join("target"), root.path().join("everdict-link")).unwrap();
 
+    let (stale, _) = find_stale(root.path());
     let report = sweep_stale(root.path());
+    assert_eq!(stale, report.removed, "what is listed is what goes");
     let names = |paths: &[std::path::PathBuf]| {
         let mut names: Vec<_> = paths
             .iter()

@@ -1,6 +1,7 @@
 //! The HTTP API.
 
 mod auth;
+mod batches;
 mod harnesses;
 mod logs;
 mod runners;
@@ -48,6 +49,9 @@ pub(crate) fn router(shared: Hubbed) -> Router {
         .route("/harnesses", get(harnesses::list).post(harnesses::register))
         .route("/harnesses/{id}/{version}", get(harnesses::show))
         .route("/runs", get(runs::list).post(runs::submit))
+        .route("/batches", get(batches::list))
+        .route("/batches/{id}", get(batches::show))
+        .route("/batches/{id}/cancel", post(batches::cancel))
         .route("/runs/{id}", get(runs::show))
         .route("/runs/{id}/cancel", post(runs::cancel))
         .route("/runs/{id}/logs", get(logs::logs))

@@ -11,9 +11,12 @@ use uuid::Uuid;
 
 use crate::live::LiveRun;
 use crate::queue::{CapSet, Class, Parked};
-use crate::shared::Hubbed;
+use crate::shared::{Hubbed, Shared};
 use crate::targets::{Route, route};
 use crate::{clock, report};
+
+/// A name of a batch is read in a list; a longer one is a mistake.
+const MAX_BATCH_NAME: usize = 200;
 
 /// A failure of the store as the caller sees it: the details are for the log.
 pub(crate) fn storage(error: everdict_store::StoreError) -> Fault {
@@ -39,6 +42,7 @@ pub(crate) async fn submit(
         }
     };
     let case_spec = json(&request.case)?;
+    let (batch, batch_label) = batch_of(&request)?;
     let id = Uuid::now_v7().to_string();
     let mut job = job(shared, submitter, workspace, request).await?;
     job.run_id = Some(CorrelationId::from(format!("evd-run-{id}")));
@@ -66,6 +70,8 @@ pub(crate) async fn submit(
         runner: routed.as_ref().ok().and_then(|route| route.key.place.runner()),
         required_caps: needs.iter().map(|capability| capability.to_string()).collect(),
         note: routed.as_ref().ok().and_then(|route| route.note.clone()),
+        batch,
+        batch_label,
         created_at: clock::now(),
     };
     take_in(shared, run, routed, needs, &text).await
@@ -160,7 +166,7 @@ async fn registered(
 ///
 /// A run that was cancelled before stays as it is; one that is over otherwise is a conflict. Not cancel
 /// safe; run it on the hub's task tracker.
-pub(crate) async fn cancel(shared: &Hubbed, run: RunRow) -> Result<RunRow, Fault> {
+pub(crate) async fn cancel(shared: &Shared, run: RunRow) -> Result<RunRow, Fault> {
     let finish = RunFinish {
         id: run.id.clone(),
         status: RunStatus::Failed,
@@ -171,6 +177,8 @@ pub(crate) async fn cancel(shared: &Hubbed, run: RunRow) -> Result<RunRow, Fault
             ErrorCode::Cancelled.as_str().to_owned(),
             format!("Run {} was stopped.", run.id),
         )),
+        verdict: None,
+        score: None,
         at: clock::now(),
     };
     let outcome = shared
@@ -196,6 +204,43 @@ pub(crate) async fn cancel(shared: &Hubbed, run: RunRow) -> Result<RunRow, Fault
                 .with_data("status", status))
         }
     }
+}
+
+/// Stops every run of a batch that is not over; returns how many that were. One that ends meanwhile by itself is fine.
+///
+/// Not cancel safe; run it on the hub's task tracker.
+pub(crate) async fn cancel_batch(shared: &Shared, workspace: &str, batch: &str) -> Result<u64, Fault> {
+    let open = shared
+        .store
+        .open_in_batch(workspace, batch)
+        .await
+        .map_err(storage)?;
+    let mut cancelled = 0;
+    for id in open {
+        let Some(run) = shared.store.run(&id).await.map_err(storage)? else {
+            continue;
+        };
+        match cancel(shared, run).await {
+            Ok(_) => cancelled += 1,
+            Err(fault) if fault.code == ErrorCode::Conflict => {}
+            Err(fault) => return Err(fault),
+        }
+    }
+    Ok(cancelled)
+}
+
+/// The batch of a request and its label, neither of them empty or of unreasonable length.
+fn batch_of(request: &RunRequest) -> Result<(Option<String>, Option<String>), Fault> {
+    let checked = |field: &str, text: Option<&String>| match text.map(|text| text.trim()) {
+        None | Some("") => Ok(None),
+        Some(text) if text.len() > MAX_BATCH_NAME => Err(Fault::bad_request(format!(
+            "{field}: longer than {MAX_BATCH_NAME} bytes"
+        ))),
+        Some(text) => Ok(Some(text.to_owned())),
+    };
+    let batch = checked("batchId", request.batch_id.as_ref())?;
+    let label = checked("batchLabel", request.batch_label.as_ref())?;
+    Ok((batch.clone(), label.filter(|_| batch.is_some())))
 }
 
 /// Jobs of one batch, or else of one submitter, take turns with the others.
@@ -243,6 +288,9 @@ fn as_row(run: &NewRun) -> RunRow {
         created_at: run.created_at,
         updated_at: run.created_at,
         started_at: None,
+        batch: run.batch.clone(),
+        verdict: None,
+        score: None,
     }
 }
 

@@ -3,6 +3,7 @@
 use everdict_contracts::{
     Attestation, CaseProvenance, CaseResult, EnvSnapshot, ErrorCode, FailurePlacement, FailureStage, Fault,
     InfraEvent, InfraScope, JobId, RunUsage, Score, TraceEvent, TraceEventKind, UnmeasuredReason,
+    judge_result, mean_score,
 };
 use everdict_store::{Millis, Outcome, RunFinish, RunStatus, StoreError, Write};
 
@@ -91,6 +92,8 @@ pub(crate) async fn accept(
             status: RunStatus::Succeeded,
             lease_epoch: Some(token.epoch),
             usage: text(&usage(&result)),
+            verdict: Some(judge_result(&result).verdict.as_str().to_owned()),
+            score: mean_score(&result).map(|score| score.to_string()),
             result: text(&result),
             error: None,
             at: clock::now(),
@@ -168,6 +171,8 @@ async fn fail(
         status: RunStatus::Failed,
         lease_epoch,
         usage: text(&RunUsage::default()),
+        verdict: Some(judge_result(&result).verdict.as_str().to_owned()),
+        score: None,
         result: text(&result),
         error: Some((fault.code.as_str().to_owned(), fault.message)),
         at: clock::now(),

@@ -40,6 +40,12 @@ struct View<'a> {
     result: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    batch_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verdict: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    score: Option<&'a RawValue>,
 }
 
 #[derive(Debug, Serialize)]
@@ -122,6 +128,10 @@ fn view(row: &RunRow, full: bool) -> Result<View<'_>, serde_json::Error> {
         error: row.error.as_ref().map(|(code, message)| Error { code, message }),
         result: raw(row.result.as_ref().filter(|_| full))?,
         usage: raw(row.usage.as_ref())?,
+        batch_id: row.batch.as_deref(),
+        verdict: row.verdict.as_deref(),
+        // A number's text is its JSON.
+        score: raw(row.score.as_ref())?,
     })
 }
 

@@ -21,8 +21,8 @@ mod writer;
 
 pub use error::StoreError;
 pub use model::{
-    ApiKeyRow, EventRow, HarnessRow, LogRow, Millis, NewRun, OpenRun, RunFinish, RunPage, RunRow, RunStatus,
-    RunnerRow, RunnerTouch,
+    ApiKeyRow, BatchRow, EventRow, HarnessRow, LogRow, Millis, NewRun, OpenRun, RunFinish, RunPage, RunRow,
+    RunStatus, RunnerRow, RunnerTouch,
 };
 pub use sqlite::Store;
 pub use write::{Outcome, Write};

@@ -8,6 +8,7 @@ use crate::StoreError;
 const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0001_initial.sql"),
     include_str!("../migrations/0002_key_expiry.sql"),
+    include_str!("../migrations/0003_batches.sql"),
 ];
 
 /// Brings the schema up to date, one transaction per migration.

@@ -162,6 +162,10 @@ pub struct NewRun {
     pub required_caps: Vec<String>,
     /// A remark on its way to a runner, such as nobody being online.
     pub note: Option<String>,
+    /// The batch it belongs to, and what people call that.
+    pub batch: Option<String>,
+    /// See [`Self::batch`].
+    pub batch_label: Option<String>,
     /// When.
     pub created_at: Millis,
 }
@@ -209,6 +213,12 @@ pub struct RunRow {
     pub updated_at: Millis,
     /// When it was first handed out.
     pub started_at: Option<Millis>,
+    /// The batch it belongs to.
+    pub batch: Option<String>,
+    /// What it came to; absent until it has ended, and when it was cancelled.
+    pub verdict: Option<String>,
+    /// A number as text: the mean of its judging scores.
+    pub score: Option<String>,
 }
 
 /// What the lease queue needs to know of a run that is not over, or was cancelled a moment ago.
@@ -251,6 +261,10 @@ pub struct RunFinish {
     pub usage: Option<String>,
     /// Error code and message.
     pub error: Option<(String, String)>,
+    /// What it came to, where it was tried.
+    pub verdict: Option<String>,
+    /// A number as text: the mean of its judging scores.
+    pub score: Option<String>,
     /// When.
     pub at: Millis,
 }
@@ -262,6 +276,23 @@ pub struct RunPage {
     pub runs: Vec<RunRow>,
     /// Pass this to get the next page; absent on the last one.
     pub next: Option<String>,
+}
+
+/// Runs that were submitted together, counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BatchRow {
+    /// Its id.
+    pub id: String,
+    /// What people call it.
+    pub label: Option<String>,
+    /// When the first run of it came.
+    pub created_at: Millis,
+    /// How many runs.
+    pub total: u64,
+    /// How many of them are over.
+    pub done: u64,
+    /// How many came to each verdict; those that are over without one are in no count.
+    pub verdicts: Vec<(String, u64)>,
 }
 
 /// One line of a run's log.

@@ -4,8 +4,8 @@ use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
 use crate::{
-    ApiKeyRow, EventRow, HarnessRow, LogRow, Millis, OpenRun, RunPage, RunRow, RunStatus, RunnerRow, Store,
-    StoreError,
+    ApiKeyRow, BatchRow, EventRow, HarnessRow, LogRow, Millis, OpenRun, RunPage, RunRow, RunStatus,
+    RunnerRow, Store, StoreError,
 };
 
 /// Columns of a [`RunRow`], in the order that [`run`] reads them by name.
@@ -14,7 +14,7 @@ macro_rules! run_columns {
         concat!(
             "SELECT id, workspace, submitted_by, status, harness_id, harness_version, case_id, runtime, ",
             "priority, case_spec, lease_epoch, leased_by, requeues, note, result, usage, error_code, ",
-            "error_message, created_at, updated_at, started_at FROM runs ",
+            "error_message, created_at, updated_at, started_at, batch, verdict, score FROM runs ",
             $rest
         )
     };
@@ -117,14 +117,80 @@ impl Store {
         before: Option<&str>,
         limit: u32,
     ) -> Result<RunPage, StoreError> {
-        let rows = sqlx::query(run_columns!(
+        let query = sqlx::query(run_columns!(
             "WHERE workspace = $1 AND ($2 = '' OR id < $2) ORDER BY id DESC LIMIT $3"
         ))
         .bind(workspace.to_owned())
         .bind(before.unwrap_or_default().to_owned())
-        .bind(i64::from(limit) + 1)
+        .bind(i64::from(limit) + 1);
+        self.page(query, limit).await
+    }
+
+    /// Lists the runs of a batch as [`Store::runs`] does those of a workspace.
+    pub async fn batch_runs(
+        &self,
+        workspace: &str,
+        batch: &str,
+        before: Option<&str>,
+        limit: u32,
+    ) -> Result<RunPage, StoreError> {
+        let query = sqlx::query(run_columns!(
+            "WHERE workspace = $1 AND batch = $2 AND ($3 = '' OR id < $3) ORDER BY id DESC LIMIT $4"
+        ))
+        .bind(workspace.to_owned())
+        .bind(batch.to_owned())
+        .bind(before.unwrap_or_default().to_owned())
+        .bind(i64::from(limit) + 1);
+        self.page(query, limit).await
+    }
+
+    /// Lists the ids of a batch's runs that are not over, oldest first.
+    pub async fn open_in_batch(&self, workspace: &str, batch: &str) -> Result<Vec<String>, StoreError> {
+        sqlx::query(
+            "SELECT id FROM runs WHERE workspace = $1 AND batch = $2 AND status IN ('queued', 'running')
+             ORDER BY id",
+        )
+        .bind(workspace.to_owned())
+        .bind(batch.to_owned())
+        .fetch_all(self.readers())
+        .await?
+        .iter()
+        .map(|row| Ok(row.try_get("id")?))
+        .collect()
+    }
+
+    /// Counts up to `limit` batches of a workspace, the latest first; with `batch` only that one.
+    pub async fn batches(
+        &self,
+        workspace: &str,
+        batch: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<BatchRow>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT batch, MAX(batch_label) AS label, MIN(created_at) AS created_at, COUNT(*) AS total,
+                    SUM(CASE WHEN status IN ('succeeded', 'failed') THEN 1 ELSE 0 END) AS done,
+                    SUM(CASE WHEN verdict = 'pass' THEN 1 ELSE 0 END) AS pass,
+                    SUM(CASE WHEN verdict = 'fail' THEN 1 ELSE 0 END) AS fail,
+                    SUM(CASE WHEN verdict = 'timeout' THEN 1 ELSE 0 END) AS timeout,
+                    SUM(CASE WHEN verdict = 'unmeasured' THEN 1 ELSE 0 END) AS unmeasured,
+                    SUM(CASE WHEN verdict = 'infra' THEN 1 ELSE 0 END) AS infra
+             FROM runs WHERE workspace = $1 AND batch IS NOT NULL AND ($2 = '' OR batch = $2)
+             GROUP BY batch ORDER BY MAX(id) DESC LIMIT $3",
+        )
+        .bind(workspace.to_owned())
+        .bind(batch.unwrap_or_default().to_owned())
+        .bind(i64::from(limit))
         .fetch_all(self.readers())
         .await?;
+        rows.iter().map(batch_row).collect()
+    }
+
+    async fn page(
+        &self,
+        query: sqlx::query::Query<'static, sqlx::Sqlite, sqlx::sqlite::SqliteArguments>,
+        limit: u32,
+    ) -> Result<RunPage, StoreError> {
+        let rows = query.fetch_all(self.readers()).await?;
         let mut runs = rows.iter().map(run).collect::<Result<Vec<_>, _>>()?;
         let more = runs.len() > limit as usize;
         runs.truncate(limit as usize);
@@ -300,6 +366,24 @@ fn run(row: &SqliteRow) -> Result<RunRow, StoreError> {
         created_at: row.try_get("created_at")?,
         updated_at: row.try_get("updated_at")?,
         started_at: row.try_get("started_at")?,
+        batch: row.try_get("batch")?,
+        verdict: row.try_get("verdict")?,
+        score: row.try_get("score")?,
+    })
+}
+
+fn batch_row(row: &SqliteRow) -> Result<BatchRow, StoreError> {
+    const VERDICTS: [&str; 5] = ["pass", "fail", "timeout", "unmeasured", "infra"];
+    Ok(BatchRow {
+        id: row.try_get("batch")?,
+        label: row.try_get("label")?,
+        created_at: row.try_get("created_at")?,
+        total: unsigned(row, "total")?,
+        done: unsigned(row, "done")?,
+        verdicts: VERDICTS
+            .into_iter()
+            .map(|verdict| Ok((verdict.to_owned(), unsigned(row, verdict)?)))
+            .collect::<Result<_, StoreError>>()?,
     })
 }
 

@@ -251,9 +251,9 @@ fn insert_run(run: &NewRun) -> Statement {
         "INSERT INTO runs (id, workspace, submitted_by, status, harness_id, harness_version, case_id,
                            runtime, priority, fair_group, case_spec, job, owner, runner,
                            required_caps, lease_epoch, requeues, note, created_at, updated_at,
-                           activity_at)
+                           activity_at, batch, batch_label)
          VALUES ($1, $2, $3, 'queued', $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, 0, 0, $15,
-                 $16, $16, $16) ON CONFLICT DO NOTHING",
+                 $16, $16, $16, $17, $18) ON CONFLICT DO NOTHING",
     )
     .bind(run.id.clone())
     .bind(run.workspace.clone())
@@ -271,6 +271,8 @@ fn insert_run(run: &NewRun) -> Statement {
     .bind(run.required_caps.join(" "))
     .bind(run.note.clone())
     .bind(run.created_at)
+    .bind(run.batch.clone())
+    .bind(run.batch_label.clone())
 }
 
 fn lease_run(id: &str, epoch: u64, runner: &str, at: Millis) -> Statement {
@@ -306,7 +308,7 @@ fn finish_run(finish: &RunFinish) -> Statement {
     };
     sqlx::query(
         "UPDATE runs SET status = $2, result = $4, usage = $5, error_code = $6, error_message = $7,
-                         updated_at = $8, finished_at = $8
+                         updated_at = $8, finished_at = $8, verdict = $9, score = $10
          WHERE id = $1 AND status IN ('queued', 'running')
            AND ($3 < 0 OR (lease_epoch = $3 AND status = 'running'))",
     )
@@ -318,6 +320,8 @@ fn finish_run(finish: &RunFinish) -> Statement {
     .bind(code)
     .bind(message)
     .bind(finish.at)
+    .bind(finish.verdict.clone())
+    .bind(finish.score.clone())
 }
 
 fn append_log(run: &str, line: &LogRow) -> Statement {

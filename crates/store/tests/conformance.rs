@@ -24,6 +24,8 @@ fn new_run(id: &str) -> NewRun {
         runner: None,
         required_caps: vec!["git".into(), "docker".into()],
         note: None,
+        batch: None,
+        batch_label: None,
         created_at: 1_000,
     }
 }
@@ -45,6 +47,8 @@ fn finish(id: &str, epoch: Option<u64>) -> Write {
         result: Some("{}".into()),
         usage: None,
         error: None,
+        verdict: Some("pass".into()),
+        score: Some("1".into()),
         at: 3_000,
     }))
 }
@@ -57,6 +61,8 @@ fn cancel(id: &str) -> Write {
         result: None,
         usage: None,
         error: Some(("CANCELLED".into(), "stopped".into())),
+        verdict: None,
+        score: None,
         at: 4_000,
     }))
 }
@@ -190,6 +196,54 @@ async fn runs_are_paged_newest_first(store: Store) {
     let last = store.runs("acme", second.next.as_deref(), 2).await.unwrap();
     assert_eq!((ids(&last), last.next), (vec!["run-1".to_owned()], None));
     assert!(store.runs("other", None, 2).await.unwrap().runs.is_empty());
+}
+
+async fn a_batch_is_counted_by_what_its_runs_came_to(store: Store) {
+    for (id, batch, label) in [
+        ("run-1", Some("b-1"), Some("nightly")),
+        ("run-2", Some("b-1"), Some("nightly")),
+        ("run-3", Some("b-1"), Some("nightly")),
+        ("run-4", None, None),
+        ("run-5", Some("b-2"), None),
+    ] {
+        let run = NewRun {
+            batch: batch.map(str::to_owned),
+            batch_label: label.map(str::to_owned),
+            ..new_run(id)
+        };
+        assert_eq!(
+            outcome(&store, Write::InsertRun(Box::new(run))).await,
+            Outcome::Applied
+        );
+    }
+    outcome(&store, lease("run-1", 1, "a")).await;
+    outcome(&store, finish("run-1", Some(1))).await;
+    outcome(&store, cancel("run-2")).await;
+    let batches = store.batches("acme", None, 10).await.unwrap();
+    let ids: Vec<&str> = batches.iter().map(|batch| batch.id.as_str()).collect();
+    assert_eq!(
+        ids,
+        ["b-2", "b-1"],
+        "the latest first, and runs alone are no batch"
+    );
+    let nightly = &batches[1];
+    assert_eq!(
+        (nightly.label.as_deref(), nightly.created_at),
+        (Some("nightly"), 1_000)
+    );
+    assert_eq!((nightly.total, nightly.done), (3, 2));
+    assert_eq!(nightly.verdicts[0], ("pass".to_owned(), 1));
+    assert_eq!(nightly.verdicts.iter().map(|(_, count)| count).sum::<u64>(), 1);
+    assert_eq!(store.batches("acme", Some("b-2"), 10).await.unwrap().len(), 1);
+    assert!(store.batches("other", None, 10).await.unwrap().is_empty());
+    assert_eq!(store.open_in_batch("acme", "b-1").await.unwrap(), ["run-3"]);
+    let page = store.batch_runs("acme", "b-1", None, 2).await.unwrap();
+    assert_eq!(page.runs[1].id, "run-2");
+    let rest = store
+        .batch_runs("acme", "b-1", page.next.as_deref(), 2)
+        .await
+        .unwrap();
+    assert_eq!((rest.runs[0].verdict.as_deref(), rest.next), (Some("pass"), None));
 }
 
 async fn log_lines_are_read_from_any_point(store: Store) {
@@ -414,6 +468,7 @@ macro_rules! every_backend {
             a_cancelled_run_refuses_results,
             open_runs_are_what_a_restarted_hub_needs,
             runs_are_paged_newest_first,
+        a_batch_is_counted_by_what_its_runs_came_to,
             log_lines_are_read_from_any_point,
             evidence_is_kept_in_order,
             a_bad_write_fails_alone,

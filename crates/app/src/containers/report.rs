@@ -159,6 +159,17 @@ pub async fn look_around(
         .map(|(report, _)| report)
 }
 
+/// What a clean-up is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Everything.
+    All,
+    /// Containers, networks and volumes.
+    Objects,
+    /// Images over budget.
+    Images,
+}
+
 /// Removes what dead processes of this installation have left, and images over budget; with `dry_run` only says what.
 ///
 /// # Errors
@@ -169,54 +180,20 @@ pub async fn clean_up(
     settings: &TopologySettings,
     dry_run: bool,
 ) -> Result<GcReport> {
-    let (found, site) = Ground { env, paths, settings }.look().await?;
-    let Some(site) = site else {
-        let why = found.why.unwrap_or_default();
-        return Err(
-            Problem::machine(why).fix("start Docker; `everdict-runner doctor` lists the places tried")
-        );
-    };
-    let mut report = GcReport {
-        dry_run,
-        removed: Vec::new(),
-        left: Vec::new(),
-        removed_images: Vec::new(),
-        freed_bytes: 0,
-        found,
-    };
-    if dry_run {
-        report.removed.clone_from(&report.found.ours.lost);
-        report.removed_images.clone_from(&report.found.images.over_budget);
-        return Ok(report);
-    }
-    if let Some((identity, locks)) = &site.install {
-        let me = this_owner(&identity.install, "gc");
-        let swept = reaper::sweep(&site.engine, &me, locks).await;
-        if let Some(error) = swept.error {
-            return Err(engine_problem(error));
-        }
-        let item = |object: &DebtObject, why: String| {
-            let known = swept.found.iter().find(|found| found.object == *object);
-            Item {
-                why,
-                ..known.map_or_else(|| bare(object), item)
-            }
-        };
-        report.removed = swept
-            .removed
-            .iter()
-            .map(|object| item(object, String::new()))
-            .collect();
-        report.left = swept
-            .debts
-            .iter()
-            .map(|debt| item(&debt.object, debt.why.clone()))
-            .collect();
-    }
-    let trimmed = site.images.trim(&site.engine).await.map_err(engine_problem)?;
-    report.removed_images = trimmed.removed;
-    report.freed_bytes = trimmed.freed_bytes;
-    Ok(report)
+    Ground { env, paths, settings }.clean(dry_run, Part::All).await
+}
+
+/// Removes one part of what [`clean_up`] does.
+///
+/// # Errors
+/// As [`clean_up`].
+pub(crate) async fn clean_part(
+    env: &HostEnv,
+    paths: &Paths,
+    settings: &TopologySettings,
+    part: Part,
+) -> Result<GcReport> {
+    Ground { env, paths, settings }.clean(false, part).await
 }
 
 /// Tells which images are missing for a topology with PostgreSQL, Redis and a browser, and beside them `more`.
@@ -239,6 +216,61 @@ pub async fn missing_images(
 }
 
 impl Ground<'_> {
+    async fn clean(&self, dry_run: bool, part: Part) -> Result<GcReport> {
+        let (found, site) = self.look().await?;
+        let Some(site) = site else {
+            let why = found.why.unwrap_or_default();
+            return Err(
+                Problem::machine(why).fix("start Docker; `everdict-runner doctor` lists the places tried")
+            );
+        };
+        let mut report = GcReport {
+            dry_run,
+            removed: Vec::new(),
+            left: Vec::new(),
+            removed_images: Vec::new(),
+            freed_bytes: 0,
+            found,
+        };
+        if dry_run {
+            report.removed.clone_from(&report.found.ours.lost);
+            report.removed_images.clone_from(&report.found.images.over_budget);
+            return Ok(report);
+        }
+        if part != Part::Images
+            && let Some((identity, locks)) = &site.install
+        {
+            let me = this_owner(&identity.install, "gc");
+            let swept = reaper::sweep(&site.engine, &me, locks).await;
+            if let Some(error) = swept.error {
+                return Err(engine_problem(error));
+            }
+            let item = |object: &DebtObject, why: String| {
+                let known = swept.found.iter().find(|found| found.object == *object);
+                Item {
+                    why,
+                    ..known.map_or_else(|| bare(object), item)
+                }
+            };
+            report.removed = swept
+                .removed
+                .iter()
+                .map(|object| item(object, String::new()))
+                .collect();
+            report.left = swept
+                .debts
+                .iter()
+                .map(|debt| item(&debt.object, debt.why.clone()))
+                .collect();
+        }
+        if part != Part::Objects {
+            let trimmed = site.images.trim(&site.engine).await.map_err(engine_problem)?;
+            report.removed_images = trimmed.removed;
+            report.freed_bytes = trimmed.freed_bytes;
+        }
+        Ok(report)
+    }
+
     async fn look(&self) -> Result<(ContainerReport, Option<Site>)> {
         let (discovery, engine) = search(self.env, self.settings).await;
         let candidates = discovery

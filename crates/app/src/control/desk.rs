@@ -17,7 +17,7 @@ use super::view::{
 };
 use super::work::{Ending, WorkKey, is_cancel, judge_failure};
 use crate::registrations::Registration;
-use crate::verdict::Verdict;
+use everdict_contracts::Verdict;
 use everdict_runner_core::attempt::Outcome;
 
 /// What doesn't change while the app runs, or only from outside.

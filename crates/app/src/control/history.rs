@@ -150,6 +150,22 @@ impl History {
         self.tally
     }
 
+    /// Forgets every job, in memory and in the file; returns their cases. Today's counts stay.
+    ///
+    /// # Errors
+    /// A problem about this machine when the file can't be removed; nothing is forgotten then.
+    pub(super) fn clear(&mut self) -> Result<Vec<String>> {
+        private_file::remove(&self.file)?;
+        self.lines = 0;
+        let gone = std::mem::take(&mut self.jobs);
+        Ok(gone.into_iter().map(|detail| detail.job.case_id).collect())
+    }
+
+    /// Where it is kept.
+    pub(super) fn file(&self) -> PathBuf {
+        self.file.clone()
+    }
+
     /// Newest first.
     pub(super) fn jobs(&self) -> impl Iterator<Item = &JobView> {
         self.jobs.iter().rev().map(|detail| &detail.job)
@@ -207,6 +223,19 @@ mod tests {
         assert_eq!(again.find("1").unwrap().raw, None);
         let today = again.today(now);
         assert_eq!((today.passed, today.infra, today.seconds), (1, 1, 4));
+    }
+
+    #[test]
+    fn a_cleared_history_stays_so_and_takes_new_jobs() {
+        let dir = tempfile::tempdir().unwrap();
+        let now = Timestamp::now();
+        let mut history = History::load(dir.path(), now);
+        history.add(detail(1, now, JobOutcome::Passed)).unwrap();
+        assert_eq!(history.clear().unwrap(), ["c"]);
+        assert_eq!(history.today(now).passed, 1, "what was counted was counted");
+        assert_eq!(History::load(dir.path(), now).jobs().count(), 0);
+        history.add(detail(2, now, JobOutcome::Failed)).unwrap();
+        assert_eq!(History::load(dir.path(), now).jobs().count(), 1);
     }
 
     #[test]

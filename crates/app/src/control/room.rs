@@ -18,6 +18,7 @@ use super::choices::{Choices, ChoicesFile};
 use super::consent::Consents;
 use super::desk::{Desk, End, Seat, SeatState};
 use super::logs::LogBook;
+use super::runs::OwnHub;
 use super::view::{AppEvent, AutostartState, Failure, KeyringState};
 use super::work::Works;
 use crate::autostart::Autostart;
@@ -43,6 +44,7 @@ pub(super) struct Room {
     pub(super) crew: tokio::sync::Mutex<Crew>,
     /// Locked over a change and its writing, so that the file never ends with the older of two.
     pub(super) choices: Mutex<ChoicesFile>,
+    pub(super) own_hub: OwnHub,
     pub(super) switched_off: watch::Sender<BTreeSet<Capability>>,
     /// Ends the sign-in that goes on; there is one at most.
     pub(super) sign_in: Mutex<CancellationToken>,
@@ -89,6 +91,7 @@ impl Room {
             containers,
             logs: LogBook::default(),
             works: Works::default(),
+            own_hub: OwnHub::default(),
             crew: tokio::sync::Mutex::default(),
             desk: Mutex::new(desk),
             events,

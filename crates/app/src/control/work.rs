@@ -11,7 +11,8 @@ use futures_util::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 
 use super::detail::Parts;
-use crate::verdict::{Judged, Verdict, judge_result};
+use super::frames::{FrameReader, Frames, Tap};
+use everdict_contracts::{Judged, Verdict, judge_result};
 
 /// A runner has at most 64 slots; what is older was dropped without an end.
 const MAX_WORKS: usize = 256;
@@ -39,6 +40,7 @@ struct Work {
     stop: CancellationToken,
     /// Why it is given back, if it is.
     handed_back: Option<String>,
+    frames: Frames,
     ending: Option<Ending>,
 }
 
@@ -52,9 +54,11 @@ impl Works {
     /// Runs cases with `inner` and keeps track of them here.
     pub(super) fn tracked(&self, inner: Executor) -> Executor {
         let works = self.clone();
-        Arc::new(move |job, context| {
+        Arc::new(move |job, mut context| {
             let (works, key) = (works.clone(), key(&job));
-            works.begin(key.clone(), context.cancel.clone());
+            let (tap, frames) = Tap::on(context.progress);
+            context.progress = tap;
+            works.begin(key.clone(), context.cancel.clone(), frames);
             let running = inner(job, context);
             async move {
                 let ended = running.await;
@@ -81,7 +85,7 @@ impl Works {
         })
     }
 
-    fn begin(&self, key: WorkKey, stop: CancellationToken) {
+    fn begin(&self, key: WorkKey, stop: CancellationToken, frames: Frames) {
         let mut works = self.lock();
         if works.len() >= MAX_WORKS {
             works.pop_front();
@@ -90,6 +94,7 @@ impl Works {
             key,
             stop,
             handed_back: None,
+            frames,
             ending: None,
         });
     }
@@ -143,6 +148,15 @@ impl Works {
             .iter()
             .find(|work| work.ending.is_none() && work.key == *key)?;
         work.handed_back.clone()
+    }
+
+    /// Follows what the browser of a running case shows; `None` when there is no such case.
+    pub(super) fn follow_frames(&self, key: &WorkKey) -> Option<FrameReader> {
+        let works = self.lock();
+        let found = works
+            .iter()
+            .find(|work| work.ending.is_none() && work.key == *key)?;
+        Some(FrameReader::new(found.frames.clone()))
     }
 
     /// Stops every running case.

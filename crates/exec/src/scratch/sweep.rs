@@ -22,6 +22,32 @@ pub struct SweepReport {
     pub leftovers: Vec<Leftover>,
 }
 
+/// Tells which scratch directories under `root` [`sweep_stale`] would remove, and which it would leave because whose they
+/// are can't be proven. Blocking; touches nothing.
+#[must_use]
+pub fn find_stale(root: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let (mut stale, mut unverified) = (Vec::new(), Vec::new());
+    for path in scratch_dirs(root) {
+        match owner_of(&path) {
+            Owner::Alive => {}
+            Owner::Unknown => unverified.push(path),
+            Owner::Dead { .. } => stale.push(path),
+        }
+    }
+    (stale, unverified)
+}
+
+fn scratch_dirs(root: &Path) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(root)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            let name = entry.file_name();
+            name.to_str()?.starts_with(PREFIX).then(|| entry.path())
+        })
+}
+
 /// Removes the scratch directories under `root` whose owner is dead: a runner that was killed can't clean up after
 /// itself. Blocking; a missing `root` is an empty one.
 ///
@@ -31,18 +57,7 @@ pub struct SweepReport {
 #[must_use]
 pub fn sweep_stale(root: &Path) -> SweepReport {
     let mut report = SweepReport::default();
-    let Ok(entries) = fs::read_dir(root) else {
-        return report;
-    };
-    for entry in entries.flatten() {
-        if !entry
-            .file_name()
-            .to_str()
-            .is_some_and(|name| name.starts_with(PREFIX))
-        {
-            continue;
-        }
-        let path = entry.path();
+    for path in scratch_dirs(root) {
         match owner_of(&path) {
             Owner::Alive => {}
             Owner::Unknown => report.unverified.push(path),

@@ -36,9 +36,10 @@ pub(crate) struct Paging {
     limit: Option<String>,
     cursor: Option<String>,
     include: Option<String>,
+    batch: Option<String>,
 }
 
-/// Answers `GET /runs`: the newest first. `include=result` adds case and result to each.
+/// Answers `GET /runs`: the newest first, with `batch` only those of one. `include=result` adds case and result to each.
 pub(crate) async fn list(
     State(shared): State<Hubbed>,
     Params(paging): Params<Paging>,
@@ -46,22 +47,24 @@ pub(crate) async fn list(
 ) -> Answer {
     let principal = caller(&shared, &headers).await?;
     principal.allow(Action::RunsRead)?;
-    let limit = match paging.limit.as_deref().map(str::parse) {
-        None => PAGE,
-        Some(Ok(limit)) if (1..=MAX_PAGE).contains(&limit) => limit,
-        Some(_) => {
-            return Err(Fault::bad_request(format!("limit: expected a number from 1 to {MAX_PAGE}")).into());
-        }
+    let limit = page_size(paging.limit.as_deref())?;
+    let (workspace, before) = (principal.workspace().as_str(), paging.cursor.as_deref());
+    let page = match &paging.batch {
+        Some(batch) => shared.store.batch_runs(workspace, batch, before, limit).await,
+        None => shared.store.runs(workspace, before, limit).await,
     };
-    let workspace = principal.workspace().as_str();
-    let page = shared
-        .store
-        .runs(workspace, paging.cursor.as_deref(), limit)
-        .await
-        .map_err(storage)?;
+    let page = page.map_err(storage)?;
     let full = paging.include.as_deref() == Some("result");
     let text = run_view::page(&page.runs, page.next.as_deref(), full).map_err(unprintable)?;
     Ok(json_response(StatusCode::OK, text))
+}
+
+pub(super) fn page_size(limit: Option<&str>) -> Result<u32, Refused> {
+    match limit.map(str::parse) {
+        None => Ok(PAGE),
+        Some(Ok(limit)) if (1..=MAX_PAGE).contains(&limit) => Ok(limit),
+        Some(_) => Err(Fault::bad_request(format!("limit: expected a number from 1 to {MAX_PAGE}")).into()),
+    }
 }
 
 /// Answers `GET /runs/{id}`.

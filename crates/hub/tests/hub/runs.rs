@@ -298,3 +298,52 @@ async fn the_folder_of_a_running_case_can_be_looked_into() {
     assert_eq!(status, StatusCode::OK);
     assert_eq!((&seen["found"], &seen["content"]), (&json!(true), &json!("x")));
 }
+
+#[tokio::test]
+async fn runs_submitted_together_are_counted_listed_and_cancelled_together() {
+    let world = World::start().await;
+    let runner = world.runner().await;
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        let mut body = run_on(&runner.target());
+        body["batchId"] = json!("b-1");
+        body["batchLabel"] = json!("nightly");
+        let (status, queued) = world.http().post("/runs", &body).await;
+        assert_eq!(
+            (status, &queued["batchId"]),
+            (StatusCode::ACCEPTED, &json!("b-1"))
+        );
+        ids.push(queued["id"].as_str().unwrap().to_owned());
+    }
+    world.submit(&runner.target()).await;
+    runner.lease(0).await;
+    runner.submit(&ids[0], 1).await;
+    world.run_with(&ids[0], "succeeded").await;
+    let (_, batch) = world.http().get("/batches/b-1").await;
+    assert_eq!((&batch["label"], &batch["total"]), (&json!("nightly"), &json!(3)));
+    assert_eq!((&batch["done"], &batch["unmeasured"]), (&json!(1), &json!(1)));
+    let (_, page) = world.http().get("/runs?batch=b-1").await;
+    let rows = page["runs"].as_array().unwrap();
+    assert_eq!((rows.len(), &rows[2]["verdict"]), (3, &json!("unmeasured")));
+    assert_eq!(rows[2].get("result"), None, "a list carries no results");
+    let typed: everdict_contracts::RunList = everdict_contracts::decode(page).unwrap();
+    assert_eq!(
+        typed.runs[2].verdict,
+        Some(everdict_contracts::Verdict::Unmeasured)
+    );
+
+    let (_, cancelled) = world.http().post("/batches/b-1/cancel", &json!({})).await;
+    assert_eq!(cancelled["cancelled"], 2);
+    let (_, batch) = world.http().get("/batches/b-1").await;
+    assert_eq!((&batch["done"], &batch["infra"]), (&json!(3), &json!(2)));
+    let (_, list) = world.http().get("/batches").await;
+    assert_eq!(list["batches"].as_array().unwrap().len(), 1);
+
+    let strangers = world.http_as(&world.key("other", Role::Admin).await);
+    assert_eq!(strangers.get("/batches/b-1").await.0, StatusCode::NOT_FOUND);
+    let (status, _) = strangers.post("/batches/b-1/cancel", &json!({})).await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+    let viewer = world.http_as(&world.key("acme", Role::Viewer).await);
+    let (status, _) = viewer.post("/batches/b-1/cancel", &json!({})).await;
+    assert_eq!(status, StatusCode::FORBIDDEN);
+}

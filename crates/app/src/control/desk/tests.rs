@@ -9,7 +9,7 @@ use super::super::detail::Parts;
 use super::super::hold::Hold;
 use super::*;
 use crate::secrets::StoreKind;
-use crate::verdict::Judged;
+use everdict_contracts::Judged;
 
 fn desk(dir: &std::path::Path) -> Desk {
     let frame = Frame {

@@ -10,11 +10,14 @@
 //! 6. `pass`: at least one measured `pass: true`, and no judging grader left unmeasured.
 //! 7. `unmeasured`: anything else.
 
-use everdict_contracts::{
-    CaseFailure, CaseResult, ErrorCode, FailureClass, FailureStage, RunRecord, Score, TraceEvent,
-    TraceEventKind,
-};
 use serde::{Deserialize, Serialize};
+
+use crate::failure::{CaseFailure, FailureClass, FailureStage};
+use crate::fault::ErrorCode;
+use crate::result::CaseResult;
+use crate::run::RunRecord;
+use crate::score::Score;
+use crate::trace::{TraceEvent, TraceEventKind};
 
 /// What a run came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -119,6 +122,21 @@ pub fn judge_result(result: &CaseResult) -> Judged {
     judge_scores(&result.scores)
 }
 
+/// The mean of the values of those scores that judge; costs and counts are no part of it. `None` where none judges.
+#[must_use]
+pub fn mean_score(result: &CaseResult) -> Option<f64> {
+    let values: Vec<f64> = result
+        .scores
+        .iter()
+        .filter_map(|score| match score {
+            Score::Measured(score) if score.pass.is_some() => Some(score.value),
+            _ => None,
+        })
+        .filter(|value| value.is_finite())
+        .collect();
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
 fn judge_scores(scores: &[Score]) -> Judged {
     let mut passed = false;
     let mut open = None;
@@ -180,7 +198,7 @@ mod tests {
         for (key, part) in patch.as_object().unwrap() {
             value[key] = part.clone();
         }
-        let result = everdict_contracts::decode::<CaseResult>(&value).unwrap();
+        let result = crate::decode::<CaseResult>(&value).unwrap();
         judge_result(&result).verdict
     }
 
