@@ -1,10 +1,11 @@
 # Three commands for people: `make demo`, `make test`, `make app`. Each says what it installs and why.
-.PHONY: help demo test app lint ui ui-e2e bench
+.PHONY: help demo test app package lint ui ui-e2e bench
 
 help:
 	@echo "make demo   install what is missing, build the headless parts, run real cases end to end (with Docker: on services and a browser too)"
 	@echo "make test   install what is missing, then lint and run the whole suite"
 	@echo "make app    install what is missing, build and start the desktop app"
+	@echo "make package  install what is missing, build the desktop packages for this system (a release build: some minutes)"
 	@echo "make bench  measure hub and runner on loopback (JSON)"
 
 demo:
@@ -28,10 +29,15 @@ ui-e2e:
 	@npm --prefix ui ci --no-audit --no-fund --silent
 	@npm --prefix ui run --silent e2e
 
-app: 
+app:
 	@scripts/setup.sh all
 	@$(MAKE) --no-print-directory ui
 	@cargo run --locked --quiet --package everdict-desktop -- --show
+
+package:
+	@scripts/setup.sh all
+	@$(MAKE) --no-print-directory ui
+	@scripts/package.sh
 
 lint:
 	@scripts/lint.sh

@@ -44,6 +44,7 @@ debian_packages() {
         want openbox "a window manager for the desktop test"
         want wmctrl "closes windows the way a person does, in the desktop test"
         want gnome-keyring "a real Secret Service for the keyring tests"
+        want webkit2gtk-driver "drives the real window in the end-to-end test"
         want chromium-headless-shell "a real browser for the browser tests"
         want fonts-dejavu-core "letters for that browser"
         want curl "asks the Docker daemon whether it is there"

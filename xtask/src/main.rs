@@ -2,7 +2,7 @@
 //!
 //! - `lint`: the dependency direction between crates and the size budget of source files;
 //! - `images`: stand-ins for the default container images, from Debian packages, where no registry is reached;
-//! - `bench lease`: hub and runner on loopback, measured, as one JSON document.
+//! - `bench lease`, `bench desktop`, `bench topology`: measured from outside, as one JSON document.
 //!
 //! It measures and checks; it changes nothing in the tree.
 #![expect(

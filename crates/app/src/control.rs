@@ -11,6 +11,7 @@
 //! - a wish to pause is kept over restarts and ends by the clock on the wall;
 //! - whatever grows with the work (logs, history, events) is bounded.
 
+pub mod calls;
 mod choices;
 mod clock;
 mod consent;

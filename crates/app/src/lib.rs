@@ -18,6 +18,7 @@ pub mod hub_url;
 pub mod notices;
 mod own_log;
 mod pairing;
+mod panel;
 mod paths;
 mod policy;
 mod private_file;
@@ -46,6 +47,7 @@ pub use hub_client::{AuthMethods, HubClient, HubFault, LogEvent, LogFollow, Oidc
 pub use hub_host::{HubHost, HubOptions, create_api_key};
 pub use own_log::OwnLog;
 pub use pairing::{HubSide, Pairing, check_label, host_name, is_runner_token, platform, unpair};
+pub use panel::{Page, Panel};
 pub use paths::{HOME_VAR, Paths};
 pub use problem::{Problem, ProblemClass, Result};
 pub use registrations::{Registration, Registrations};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use everdict_app::control::{
-    BatchDetail, Control, ControlOptions, FileKind, JobOutcome, Leave, RunState, TokenPlace,
+    AppState, BatchDetail, Control, ControlOptions, FileKind, JobOutcome, Leave, RunState, TokenPlace,
 };
 use everdict_app::{ContainerOptions, EnvSecrets, Paths, Settings};
 use everdict_exec::HostEnv;
@@ -126,7 +126,10 @@ async fn a_dataset_is_previewed_submitted_counted_and_compared() {
     let second = done(&control, &second.batch).await;
     assert_eq!(second.batch.label, "two.jsonl");
     let compared = control.compare(&first.batch.id, &second.batch.id).await.unwrap();
-    assert_eq!((compared.broken, compared.same), (vec!["yes".to_owned()], 1));
+    assert_eq!(
+        (compared.broken, compared.fixed),
+        (vec!["yes".to_owned()], vec!["no".to_owned()])
+    );
 
     let page = control.runs(3, None).await.unwrap();
     assert_eq!(page.runs.len(), 3);
@@ -169,6 +172,12 @@ async fn a_batch_that_is_stopped_runs_nothing_more() {
 async fn what_takes_room_is_named_before_it_goes_and_the_report_names_nobody() {
     let home = tempfile::tempdir().unwrap();
     let control = paired(home.path()).await;
+    // A runner sweeps once, before its first lease.
+    let end = Instant::now() + DEADLINE;
+    while control.snapshot().state != AppState::Idle {
+        assert!(Instant::now() < end, "not idle: {:#?}", control.snapshot());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     // Of a process that is gone: no process has this number.
     let stale = Paths::under(home.path()).work_root().join("everdict-gone");
     std::fs::create_dir_all(&stale).unwrap();

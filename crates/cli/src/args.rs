@@ -57,6 +57,8 @@ pub(crate) enum Command {
     Doctor(HubAccessArgs),
     /// Remove what runners that were killed have left on Docker; nothing that is in use, and nothing that isn't ours
     Gc(GcArgs),
+    /// The window in a browser: prints a link that works once (goes on until stopped; runs the paired runners too)
+    Ui(UiArgs),
     /// Run real cases end to end on a hub and runner of their own, and leave nothing behind
     Demo,
     /// Explain a command, or: exit-codes, environment, output, settings, signals
@@ -207,6 +209,13 @@ pub(crate) struct GcArgs {
     /// Only list what would go
     #[arg(long)]
     pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UiArgs {
+    /// Address and port to listen on, of this machine alone [default: 127.0.0.1 and a free port]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) listen: Option<SocketAddr>,
 }
 
 /// Which hub, and as whom.

@@ -14,6 +14,7 @@ mod runs;
 mod start;
 mod status;
 mod submit;
+mod ui;
 mod unpair;
 
 use everdict_app::{Problem, Result};
@@ -46,6 +47,7 @@ pub(crate) async fn run(cli: Cli, context: &Context) -> Result<Exit> {
         Command::Status => status::run(context).await,
         Command::Doctor(args) => doctor::run(context, &args).await,
         Command::Gc(args) => gc::run(context, &args).await,
+        Command::Ui(args) => ui::run(context, &args).await,
         Command::Demo => demo::run(context).await,
         Command::Help { topic } => help::run(&topic, context.out),
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser as _;
-use everdict_app::{EnvSecrets, Paths, Problem, Result, Settings};
+use everdict_app::{EnvSecrets, OwnLog, Paths, Problem, Result, Settings};
 use everdict_exec::HostEnv;
 use secrecy::ExposeSecret as _;
 use tracing_subscriber::EnvFilter;
@@ -58,7 +58,7 @@ fn run(cli: Cli, env: Arc<HostEnv>, secrets: EnvSecrets, out: Output, reaper: bo
     }
     let paths = Paths::from_env(&env)?;
     let settings = Settings::load(&paths.settings_file())?;
-    trace_to_stderr(&env, &settings)?;
+    trace(&env, &settings, &paths)?;
     if !reaper {
         tracing::debug!("not a subreaper: processes that leave their group are found by a search");
     }
@@ -79,7 +79,8 @@ fn run(cli: Cli, env: Arc<HostEnv>, secrets: EnvSecrets, out: Output, reaper: bo
     exit
 }
 
-fn trace_to_stderr(env: &HostEnv, settings: &Settings) -> Result<()> {
+/// What goes wrong behind the scenes goes to standard error, and into a file of bounded size for whoever looks later.
+fn trace(env: &HostEnv, settings: &Settings, paths: &Paths) -> Result<()> {
     let (place, text) = match env.get("EVERDICT_LOG") {
         Some(text) if !text.is_empty() => ("EVERDICT_LOG", text),
         _ => ("log.filter", settings.log_filter.as_str()),
@@ -89,9 +90,10 @@ fn trace_to_stderr(env: &HostEnv, settings: &Settings) -> Result<()> {
             .fix("use error, warn, info or debug, alone or per module (everdict_hub=debug,warn)")
             .because(error)
     })?;
+    let own = OwnLog::in_dir(paths.log_dir());
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(move || own.clone())
         .with_ansi(false)
         .init();
     Ok(())

@@ -20,3 +20,5 @@ mod main_loop;
 mod stopping;
 #[path = "cli/support.rs"]
 mod support;
+#[path = "cli/ui.rs"]
+mod ui;

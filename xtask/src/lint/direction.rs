@@ -44,8 +44,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     (
         "everdict-cli",
-        &["everdict-contracts", "everdict-exec", "everdict-app"],
+        &[
+            "everdict-contracts",
+            "everdict-exec",
+            "everdict-app",
+            "everdict-pages",
+        ],
     ),
+    ("everdict-pages", &[]),
     (
         "everdict-desktop",
         &["everdict-contracts", "everdict-exec", "everdict-app"],

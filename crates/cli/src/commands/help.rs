@@ -48,7 +48,7 @@ const FORMS: [(&str, &str); 3] = [
     ),
     (
         "one object per line",
-        "hub, start, runner and the foreground form ({\"event\": …}), logs -f ({\"line\"} or {\"status\"}); pair --sign-in prints {\"event\": \"sign_in\", \"url\"} before its document",
+        "hub, start, ui, runner and the foreground form ({\"event\": …}), logs -f ({\"line\"} or {\"status\"}); pair --sign-in prints {\"event\": \"sign_in\", \"url\"} before its document",
     ),
     (
         "stderr",
