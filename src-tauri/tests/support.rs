@@ -3,11 +3,14 @@
     clippy::disallowed_methods,
     reason = "these tests start the programs of a desktop and the app itself"
 )]
+#![allow(dead_code, unused_imports, reason = "each test program uses its part of this")]
 
 mod desktop;
 mod notices;
 mod panel;
+mod session;
 mod team;
+mod webdriver;
 
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -15,7 +18,9 @@ use std::time::{Duration, Instant};
 pub use desktop::Desktop;
 pub use notices::Notices;
 pub use panel::Panel;
+pub use session::{Keyring, Notifications};
 pub use team::TeamHub;
+pub use webdriver::Page;
 
 /// What the window manager lists.
 pub const WINDOW_TITLE: &str = "Everdict Runner";
@@ -30,6 +35,17 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(start.elapsed() < DEADLINE, "timed out waiting for {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// The program under test: the one that cargo built with the tests, or the one that a measurement names.
+pub fn app_program() -> std::path::PathBuf {
+    std::env::var_os("EVERDICT_APP_UNDER_TEST")
+        .map_or_else(|| env!("CARGO_BIN_EXE_everdict-desktop").into(), Into::into)
+}
+
+/// Where a measurement wants its figures; `None` where there is none.
+pub fn figures_file() -> Option<std::path::PathBuf> {
+    std::env::var_os("EVERDICT_FIGURES").map(Into::into)
 }
 
 /// Runs the app with nothing but `vars` in its environment.

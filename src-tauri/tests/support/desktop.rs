@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use super::{WINDOW_TITLE, wait_until};
 
 /// Ends its process with the test, passed or failed.
-struct Guarded(Child);
+pub(super) struct Guarded(pub(super) Child);
 
 impl Drop for Guarded {
     fn drop(&mut self) {
@@ -39,8 +39,14 @@ pub struct Desktop {
 impl Desktop {
     /// Starts everything; `None` (and a line that says so) where this machine lacks a program for it.
     pub fn start(test: &str) -> Option<Self> {
+        Self::start_with(test, &[])
+    }
+
+    /// As [`Desktop::start`], for a test that needs `more` programs.
+    pub fn start_with(test: &str, more: &[&'static str]) -> Option<Self> {
         let missing: Vec<&str> = ["Xvfb", "dbus-daemon", "openbox", "wmctrl"]
             .into_iter()
+            .chain(more.iter().copied())
             .filter(|program| !is_installed(program))
             .collect();
         if !missing.is_empty() {
@@ -73,7 +79,7 @@ impl Desktop {
     /// Starts the app in this desktop.
     pub fn start_app(&self, args: &[&str]) -> App {
         let child = self
-            .command(env!("CARGO_BIN_EXE_everdict-desktop"))
+            .command(&super::app_program().to_string_lossy())
             .args(args)
             .spawn()
             .expect("the app starts");
@@ -125,14 +131,83 @@ impl Desktop {
         });
     }
 
-    /// Does something with the app's folders while the app isn't running.
-    pub fn with_control(&self, work: impl AsyncFnOnce(&Control)) {
+    /// Settings of a test: a port of its own, and no container engine.
+    pub fn write_settings(&self) -> Paths {
         let paths = Paths::under(&self.everdict_home());
         paths.prepare().expect("the folders");
-        // A port of the test's own, and no container engine.
         let settings =
             "[hub]\nlisten = \"127.0.0.1:0\"\n[topology]\nendpoint = \"unix:///nonexistent/docker.sock\"\n";
         fs::write(paths.settings_file(), settings).expect("the settings");
+        paths
+    }
+
+    /// Submits a case called `gated` with this command to the embedded hub.
+    pub fn submit(&self, key: &str, command: &str) {
+        let paths = Paths::under(&self.everdict_home());
+        let known = Registrations::at(paths.registrations_file())
+            .list()
+            .expect("the pairings");
+        let hub = known[0].hub().expect("an address");
+        let body = serde_json::json!({
+            "harness": {"id": "gate", "version": "1"},
+            "harnessSpec": {"kind": "command", "id": "gate", "version": "1", "command": command},
+            "case": {
+                "id": "gated", "env": {"kind": "prompt"}, "task": "wait", "expected": "42", "timeoutSec": 300,
+                "graders": [{"id": "answer-match", "config": {"mode": "contains"}}],
+            },
+            "runtime": "self",
+        });
+        in_runtime(async {
+            let client = HubClient::new(hub, Some(key.to_owned().into())).expect("a client");
+            client.submit(&body).await.expect("the hub takes it");
+        });
+    }
+
+    /// The files of the whole profile that hold this text.
+    pub fn files_with(&self, text: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut open = vec![self.folder.path().to_owned()];
+        while let Some(dir) = open.pop() {
+            for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+                let (path, kind) = (entry.path(), entry.file_type().expect("its kind"));
+                if kind.is_dir() {
+                    open.push(path);
+                } else if kind.is_file() {
+                    // A file may go while this looks.
+                    let bytes = fs::read(&path).unwrap_or_default();
+                    if bytes.windows(text.len()).any(|part| part == text.as_bytes()) {
+                        found.push(path.display().to_string());
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    /// The processes that are not of the desktop itself: the app that a driver started, with all of its own.
+    pub fn app_tree(&self) -> Vec<u32> {
+        let name = super::app_program()
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned());
+        // The kernel cuts names at 15 characters.
+        let name: String = name.unwrap_or_default().chars().take(15).collect();
+        let started = self.guarded.iter().flat_map(|one| descendants(one.0.id()));
+        let app = started.into_iter().find(|id| {
+            fs::read_to_string(format!("/proc/{id}/comm")).is_ok_and(|comm| comm.trim_end() == name)
+        });
+        app.into_iter()
+            .flat_map(|id| std::iter::once(id).chain(descendants(id)))
+            .collect()
+    }
+
+    /// Keeps a program of the desktop until its end.
+    pub(super) fn keep(&mut self, program: Guarded) {
+        self.guarded.insert(0, program);
+    }
+
+    /// Does something with the app's folders while the app isn't running.
+    pub fn with_control(&self, work: impl AsyncFnOnce(&Control)) {
+        let paths = self.write_settings();
         let settings = Settings::load(&paths.settings_file()).expect("the settings");
         let mut containers = ContainerOptions::new(&paths, &settings, "bench");
         containers.watchdog = None;
@@ -224,7 +299,7 @@ impl Desktop {
         self.folder.path().join("everdict")
     }
 
-    fn command(&self, program: &str) -> Command {
+    pub(super) fn command(&self, program: &str) -> Command {
         let home = self.folder.path().join("home");
         let mut command = Command::new(program);
         command
@@ -247,7 +322,7 @@ impl Desktop {
         command
     }
 
-    fn guard(&mut self, command: &mut Command) {
+    pub(super) fn guard(&mut self, command: &mut Command) {
         self.guarded.insert(
             0,
             Guarded(command.spawn().expect("a program of the desktop starts")),
@@ -337,6 +412,12 @@ fn holds(folder: &Path, text: &[u8]) -> bool {
 pub struct App(Guarded);
 
 impl App {
+    /// The process and everything that it started.
+    pub fn tree(&self) -> Vec<u32> {
+        let id = self.0.0.id();
+        std::iter::once(id).chain(descendants(id)).collect()
+    }
+
     /// Names the processes that it started.
     pub fn children(&self) -> Vec<String> {
         let id = self.0.0.id();

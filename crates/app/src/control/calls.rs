@@ -186,6 +186,15 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
+    /// What the page asks for and the engine doesn't answer yet; each goes from here as it comes.
+    const ABOUT_TO_COME: [&str; 5] = [
+        "settings",
+        "save_setting",
+        "consents",
+        "answer_ask",
+        "revoke_consent",
+    ];
+
     fn page_s_table() -> String {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ui/src/host/methods.ts");
         std::fs::read_to_string(path).unwrap()
@@ -206,7 +215,11 @@ mod tests {
         let (calls, rest) = rest.split_once("const STREAMS").unwrap();
         let ours: BTreeSet<&str> = CALLS.iter().map(|call| call.name).collect();
         assert_eq!(ours.len(), CALLS.len(), "each once");
-        assert_eq!(commands(calls), ours);
+        let mut theirs = commands(calls);
+        for call in ABOUT_TO_COME {
+            assert!(theirs.remove(call) && !ours.contains(call), "{call}");
+        }
+        assert_eq!(theirs, ours);
         let streams = rest.split_once("};").unwrap().0;
         assert_eq!(commands(streams), STREAMS.iter().copied().collect());
     }
