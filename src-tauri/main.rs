@@ -22,6 +22,7 @@ mod words;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use everdict_app::{OwnLog, Paths};
 use everdict_exec::HostEnv;
 use tracing_subscriber::EnvFilter;
 
@@ -44,7 +45,7 @@ fn main() -> ExitCode {
         }
         run @ (Invocation::Run(_) | Invocation::Link(_)) => {
             startup::connect_display()?;
-            trace_to_stderr(&env);
+            trace(&env);
             if !reaper {
                 tracing::debug!("not a subreaper: processes that leave their group are found by a search");
             }
@@ -57,16 +58,20 @@ fn main() -> ExitCode {
     })
 }
 
-/// What goes wrong behind the scenes goes where the session keeps the output of its programs.
-fn trace_to_stderr(env: &HostEnv) {
+/// What goes wrong behind the scenes goes where the session keeps the output of its programs, and into the own log.
+fn trace(env: &HostEnv) {
     let filter = env
         .get("EVERDICT_LOG")
         .filter(|text| !text.is_empty())
         .unwrap_or("warn");
     let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("warn"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(false)
-        .init();
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false);
+    // Without a home there is no log, and the app says so in a moment.
+    match Paths::from_env(env) {
+        Ok(paths) => {
+            let own = OwnLog::in_dir(paths.log_dir());
+            subscriber.with_writer(move || own.clone()).init();
+        }
+        Err(_) => subscriber.with_writer(std::io::stderr).init(),
+    }
 }

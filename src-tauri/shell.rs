@@ -48,6 +48,11 @@ impl Desktop {
         &self.control
     }
 
+    /// Returns what does the work, for a task that may outlive a window.
+    pub fn shared_control(&self) -> Arc<Control> {
+        Arc::clone(&self.control)
+    }
+
     /// Returns what the windows follow.
     pub fn subscriptions(&self) -> &Subscriptions {
         &self.subscriptions

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use everdict_app::control::{AppEvent, AppWatch, LogBatch, LogReader};
+use everdict_app::control::{AppEvent, AppWatch, FrameReader, FrameView, LogBatch, LogReader};
 use tauri::WebviewWindow;
 use tauri::ipc::Channel;
 use tokio::task::AbortHandle;
@@ -71,6 +71,17 @@ pub async fn follow_log(window: WebviewWindow, mut log: LogReader, to: Channel<L
         until_seen(&window).await;
         let Some(batch) = log.next().await else { return };
         if to.send(batch).is_err() {
+            return;
+        }
+    }
+}
+
+/// Sends what a browser shows to a window that can be seen; only the latest picture is of interest once it is.
+pub async fn follow_frames(window: WebviewWindow, mut frames: FrameReader, to: Channel<FrameView>) {
+    loop {
+        until_seen(&window).await;
+        let Some(frame) = frames.next().await else { return };
+        if to.send(frame).is_err() {
             return;
         }
     }

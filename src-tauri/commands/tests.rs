@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use everdict_app::control::calls::{CALLS, STREAMS};
+
 const COMMANDS: &str = include_str!("../commands.rs");
 const PERMISSIONS: &str = include_str!("../permissions/app.toml");
 const CAPABILITY: &str = include_str!("../capabilities/main.json");
@@ -36,6 +38,12 @@ fn called_by_the_page() -> BTreeSet<String> {
         .collect()
 }
 
+/// The engine's table, and what only a window has.
+fn answered() -> BTreeSet<String> {
+    let calls = CALLS.iter().map(|call| call.name.to_owned());
+    registered().into_iter().chain(calls).collect()
+}
+
 #[test]
 fn every_command_is_registered_and_permitted_once() {
     let written: BTreeSet<String> = COMMANDS
@@ -45,8 +53,20 @@ fn every_command_is_registered_and_permitted_once() {
         .collect();
     let (registered, permitted) = (registered(), permitted());
     assert_eq!(written, registered);
-    assert_eq!(permitted.iter().cloned().collect::<BTreeSet<_>>(), registered);
-    assert_eq!(permitted.len(), registered.len(), "a command is permitted twice");
+    assert_eq!(permitted.iter().cloned().collect::<BTreeSet<_>>(), answered());
+    assert_eq!(
+        permitted.len(),
+        CALLS.len() + registered.len(),
+        "a command is permitted, or answered, twice"
+    );
+}
+
+#[test]
+fn a_window_follows_what_a_browser_follows() {
+    let registered = registered();
+    for stream in STREAMS {
+        assert!(registered.contains(*stream), "{stream}");
+    }
 }
 
 #[test]
@@ -67,7 +87,7 @@ fn the_window_has_every_permission_and_none_of_tauri_s_own() {
 #[test]
 fn the_page_can_reach_every_command() {
     let beyond = BEYOND_THE_CONTRACT.map(str::to_owned).into();
-    let unreachable: Vec<String> = registered()
+    let unreachable: Vec<String> = answered()
         .difference(&called_by_the_page())
         .filter(|name| !BTreeSet::contains(&beyond, *name))
         .cloned()

@@ -107,6 +107,13 @@ calls! {
         let place = place(args.allow_file_store);
         control.pair_with_api_key(&args.hub_url, args.api_key.into(), &args.label, place).await
     };
+    sign_in_methods { hub_url: String } |control, args| control.sign_in_methods(&args.hub_url).await;
+    sign_in { hub_url: String, label: String, allow_file: Option<bool> } |control, args|
+        control.sign_in(&args.hub_url, &args.label, place(args.allow_file)).await;
+    cancel_sign_in {} |control, _args| {
+        control.cancel_sign_in();
+        Ok(())
+    };
     accept_link { label: String, allow_file: Option<bool> } |control, args|
         control.accept_link(&args.label, place(args.allow_file)).await;
     dismiss_link {} |control, _args| {
