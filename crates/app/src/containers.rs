@@ -41,7 +41,9 @@ use opened::Opened;
 
 pub use disk::size;
 pub(crate) use disk::{Wanted, free_bytes};
-pub use report::{ContainerReport, GcReport, Item, clean_up, look_around, missing_images};
+pub use report::{
+    ContainerReport, EgressReport, GcReport, Item, PreparedItem, clean_up, look_around, missing_images,
+};
 pub(crate) use report::{Part, clean_part};
 pub use watchdog::watchdog_main;
 
@@ -366,6 +368,7 @@ async fn search(
             .is_some_and(|taken| taken.source == Source::DockerHost);
     // Whoever names an engine doesn't want another one.
     let engine = discovery.engine.clone().filter(|_| wanted);
+    let engine = engine.map(|engine| engine.with_egress(settings.egress));
     (discovery, engine)
 }
 

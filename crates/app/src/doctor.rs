@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use reqwest::Url;
 use serde::Serialize;
 
-use crate::containers::{ContainerReport, free_bytes, look_around, size};
+use crate::containers::{ContainerReport, EgressReport, free_bytes, look_around, size};
 use crate::hub_client::{HubClient, HubFault};
 use crate::hub_url;
 use crate::paths::Paths;
@@ -199,6 +199,7 @@ impl Patient<'_> {
             let why = format!("{} free, the floor is {}", size(free), size(floor));
             checks.push(check("docker-disk", state, &what, &why, fix));
         }
+        checks.push(egress(&endpoint.egress));
         checks.push(leftovers(report));
         checks
     }
@@ -244,6 +245,26 @@ impl Patient<'_> {
             Err(problem) => failed(&id, &what, &problem),
         }
     }
+}
+
+fn egress(report: &EgressReport) -> Check {
+    const WHAT: &str = "what containers reach";
+    let Some(warning) = &report.warning else {
+        let why =
+            "the internet and their peers; not this machine or its networks, unless a case declares them";
+        return ok("docker-egress", WHAT, why.to_owned());
+    };
+    // The member's own choice needs no fix.
+    let (state, fix) = match report.state {
+        "open" => (CheckState::Ok, None),
+        _ => (
+            CheckState::Warn,
+            Some(
+                "run the runner as root beside the engine, or keep what must not be reached behind a firewall",
+            ),
+        ),
+    };
+    check("docker-egress", state, WHAT, warning, fix)
 }
 
 fn leftovers(report: &ContainerReport) -> Check {

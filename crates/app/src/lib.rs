@@ -33,8 +33,8 @@ mod watch;
 
 pub use autostart::Autostart;
 pub use containers::{
-    ContainerOptions, ContainerReport, GcReport, Item, clean_up, look_around, missing_images, size,
-    watchdog_main,
+    ContainerOptions, ContainerReport, EgressReport, GcReport, Item, PreparedItem, clean_up, look_around,
+    missing_images, size, watchdog_main,
 };
 pub use doctor::{Check, CheckState, Findings, Patient};
 pub use engine::{Engine, EngineSnapshot, RunnerPlan, RunnerView};

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use everdict_hub::OidcConfig;
+use everdict_topology::egress::EgressMode;
 
 use crate::notices::QuietHours;
 use crate::problem::{Problem, Result};
@@ -73,6 +74,8 @@ pub struct Settings {
 pub struct TopologySettings {
     /// Address of the engine; `None` finds it.
     pub endpoint: Option<String>,
+    /// Whether containers are held to what they may reach.
+    pub egress: EgressMode,
     /// How long a topology stays up unused.
     pub idle_ttl: Duration,
     /// Below this many free bytes no case that needs a container is taken.
@@ -94,6 +97,10 @@ impl TopologySettings {
     fn from_values(values: &Values) -> Self {
         Self {
             endpoint: Some(values.text("topology.endpoint")).filter(|address| !address.is_empty()),
+            egress: match values.text("topology.egress").as_str() {
+                "open" => EgressMode::Open,
+                _ => EgressMode::Fence,
+            },
             idle_ttl: Duration::from_secs(values.int("topology.idle_ttl_s")),
             disk_floor: values.int("topology.disk_floor_gb") * GB,
             image_budget: Some(values.int("topology.image_budget_gb") * GB).filter(|budget| *budget > 0),
@@ -207,7 +214,8 @@ mod tests {
 
     #[test]
     fn topology_settings_are_read_in_their_units() {
-        let text = "[topology]\ndisk_floor_gb = 12\nimage_budget_gb = 0\nallow_host_volumes = [\"/srv/a\", \"/b\"]\n";
+        let text = "[topology]\ndisk_floor_gb = 12\nimage_budget_gb = 0\nallow_host_volumes = [\"/srv/a\", \"/b\"]\n\
+                    egress = \"open\"\n";
         let topology = Settings::parse("settings.toml", text).unwrap().topology;
         assert_eq!(topology.disk_floor, 12_000_000_000);
         assert_eq!(topology.image_budget, None);
@@ -216,6 +224,11 @@ mod tests {
             [Path::new("/srv/a"), Path::new("/b")]
         );
         assert_eq!(topology.endpoint, None);
+        assert_eq!(topology.egress, EgressMode::Open);
+        assert_eq!(
+            Settings::parse("settings.toml", "").unwrap().topology.egress,
+            EgressMode::Fence
+        );
         assert_eq!(topology.idle_ttl, Duration::from_secs(1800));
     }
 

@@ -103,7 +103,7 @@ impl BrowserOrder<'_> {
             },
             _ => Probe::Settled { needed: false },
         };
-        until_ready(&Wait {
+        let wait = Wait {
             engine: self.engine,
             container: &id,
             what: "the browser",
@@ -117,9 +117,9 @@ impl BrowserOrder<'_> {
             budget: plan.readiness.timeout,
             interval: plan.readiness.interval,
             cancel: &site.cancel,
-        })
-        .await
-        .map_err(crate::readiness::NotReady::into_fault)?;
+        };
+        let (ready, ()) = tokio::join!(until_ready(&wait), site.fence(&view));
+        ready.map_err(crate::readiness::NotReady::into_fault)?;
         self.described(plan, &view, address)
     }
 

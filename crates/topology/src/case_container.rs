@@ -7,6 +7,7 @@
 mod come_up;
 mod exec;
 mod files;
+mod hosts;
 mod provenance;
 mod script;
 mod spec;
@@ -22,12 +23,13 @@ use tokio_util::task::TaskTracker;
 
 use crate::deploy::{Debt, DebtObject};
 use crate::digest::short_hash;
+use crate::egress::Reach;
 use crate::engine::{Engine, EngineError};
 use crate::images::{Images, PresentImage, PullWatcher};
 use crate::labels::{self, Kind, Owner};
 use crate::names;
 use crate::plan::ImageNeed;
-use crate::runtime::CaseScope;
+use crate::runtime::{CaseScope, Progress};
 
 use tree::FileOwner;
 
@@ -65,6 +67,7 @@ pub struct CaseContainer {
     env: Vec<(String, String)>,
     /// Process ids, in the container, of what isn't the case's: init and the idle shell.
     keep: Mutex<String>,
+    reach: Reach,
     /// How many processes the container had lost for want of memory when the last command ended.
     oom_kills: AtomicU64,
     /// A command was started whose end nobody has seen.
@@ -150,6 +153,7 @@ struct Run {
     run: String,
     attempt: String,
     cancel: CancellationToken,
+    progress: Progress,
 }
 
 impl Run {
@@ -158,6 +162,7 @@ impl Run {
             run: scope.run_id.clone(),
             attempt: scope.attempt.clone(),
             cancel: scope.cancel.clone(),
+            progress: Arc::clone(&scope.progress),
         }
     }
 }
@@ -179,7 +184,8 @@ impl Shared {
         if run.cancel.is_cancelled() {
             return Err(cancelled());
         }
-        let body = spec.body(&image.id, labels, info.memory);
+        let reach = spec.reach(&self.engine, &info).await?;
+        let body = spec.body(&image.id, labels, info.memory, &reach);
         let id = self
             .engine
             .create_container(&name, body)
@@ -194,11 +200,12 @@ impl Shared {
             shell: String::new(),
             env: Vec::new(),
             keep: Mutex::default(),
+            reach: reach.reach,
             oom_kills: AtomicU64::new(0),
             unsettled: AtomicBool::new(false),
             removed: false,
         };
-        match container.come_up(spec, &run.cancel).await {
+        match container.come_up(spec, run).await {
             Ok(()) => Ok(container),
             Err(fault) => {
                 container.remove().await;

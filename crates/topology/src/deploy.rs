@@ -11,6 +11,7 @@ mod survey;
 mod teardown;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
 use everdict_contracts::Fault;
@@ -24,7 +25,7 @@ use crate::runtime::Progress;
 
 pub(crate) use body::{Common, browser as browser_body};
 use golden::Prepared;
-pub(crate) use golden::PreparedImages;
+pub(crate) use golden::{BASE_LABEL, PreparedImages, REPOSITORY};
 pub(crate) use member::{Member, Up};
 use survey::is_member;
 pub(crate) use survey::{Survey, filter, filter_install};
@@ -62,6 +63,8 @@ pub(crate) struct Site<'a> {
     made: &'a Mutex<Vec<String>>,
     prepared: Option<&'a PreparedImages>,
     in_use: bool,
+    /// The log says once that egress rules are not enforced.
+    told_unfenced: AtomicBool,
 }
 
 /// What a deployment works with beside its plan.
@@ -98,6 +101,7 @@ impl<'a> Site<'a> {
             made,
             prepared,
             in_use,
+            told_unfenced: AtomicBool::new(false),
         }
     }
 

@@ -20,6 +20,8 @@ use std::time::Duration;
 use bollard::{API_DEFAULT_VERSION, Docker};
 use jiff::Timestamp;
 
+use crate::egress::EgressMode;
+
 pub(crate) use attached::{AttachedExec, ExecState};
 pub use container::{ContainerRow, ContainerView, Health, LogQuery, RunState};
 pub use error::{EngineError, EngineErrorKind};
@@ -55,6 +57,8 @@ pub struct DaemonInfo {
     pub version: String,
     /// Such as `linux`.
     pub os_type: String,
+    /// Release of its kernel.
+    pub kernel: String,
     /// Such as `x86_64`.
     pub architecture: String,
     /// Such as `Docker Desktop` or the distribution's name.
@@ -75,6 +79,7 @@ pub struct Engine {
     docker: Docker,
     address: Arc<str>,
     removal_limit: Duration,
+    egress: EgressMode,
 }
 
 impl Engine {
@@ -91,6 +96,7 @@ impl Engine {
             docker,
             address: Arc::from(address),
             removal_limit: REMOVE_LIMIT,
+            egress: EgressMode::default(),
         })
     }
 
@@ -107,6 +113,16 @@ impl Engine {
     #[must_use]
     pub fn clean_up_limit(&self) -> Duration {
         2 * self.removal_limit
+    }
+
+    /// Holds containers to what they may reach, or doesn't.
+    #[must_use]
+    pub fn with_egress(self, egress: EgressMode) -> Self {
+        Self { egress, ..self }
+    }
+
+    pub(crate) fn egress_mode(&self) -> EgressMode {
+        self.egress
     }
 
     pub(crate) fn removal_limit(&self) -> Duration {
@@ -150,6 +166,7 @@ impl Engine {
             name: info.name.unwrap_or_default(),
             version: info.server_version.unwrap_or_default(),
             os_type: info.os_type.unwrap_or_default(),
+            kernel: info.kernel_version.unwrap_or_default(),
             architecture: info.architecture.unwrap_or_default(),
             operating_system: info.operating_system.unwrap_or_default(),
             cpus: number(info.ncpu),

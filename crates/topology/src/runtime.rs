@@ -1,5 +1,6 @@
 //! The runtime that a service case runs on, and its implementation over a local Docker daemon.
 
+mod callbacks;
 mod data;
 mod docker;
 mod handles;

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use everdict_exec::HostEnv;
 use everdict_topology::DebtObject;
 use everdict_topology::discovery::{Candidate, CandidateState, Source};
+use everdict_topology::egress::Egress;
 use everdict_topology::engine::{Engine, EngineError};
 use everdict_topology::images::{self, ImageUse, Images};
 use everdict_topology::lock::LockFolder;
+use everdict_topology::prepared::{self, PreparedImage};
 use everdict_topology::process::this_owner;
 use everdict_topology::reaper::{self, Found, Verdict};
 use serde::Serialize;
@@ -33,6 +35,8 @@ pub struct ContainerReport {
     pub ours: Holdings,
     /// Images that this runner pulled.
     pub images: ImageHoldings,
+    /// Images with an initialised database that this installation made.
+    pub prepared: Vec<PreparedItem>,
 }
 
 /// The engine that is used.
@@ -52,6 +56,32 @@ pub struct Endpoint {
     /// Free bytes there, when that is on this machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free_bytes: Option<u64>,
+    /// Whether containers are held to what they may reach.
+    pub egress: EgressReport,
+}
+
+/// How it is with egress rules.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EgressReport {
+    /// `enforced`, `open` (the member's setting) or `unenforced`.
+    pub state: &'static str,
+    /// One line for people, when containers reach more than they should.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
+}
+
+impl From<Egress> for EgressReport {
+    fn from(egress: Egress) -> Self {
+        Self {
+            state: match egress {
+                Egress::Enforced => "enforced",
+                Egress::Open => "open",
+                Egress::Unenforced(_) => "unenforced",
+            },
+            warning: egress.warning(),
+        }
+    }
 }
 
 /// A place where an engine could be.
@@ -109,6 +139,32 @@ pub struct ImageHoldings {
     pub over_budget: Vec<String>,
 }
 
+/// An image with an initialised database. `gc` removes those that nobody uses: the next topology makes another, and
+/// starts a second or two later for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PreparedItem {
+    /// Its name.
+    pub image: String,
+    /// The image that it was made from.
+    pub base: String,
+    /// What it takes on the disk beyond that one.
+    pub bytes: u64,
+    /// Whether a container is made of it: then it stays.
+    pub used: bool,
+}
+
+impl From<&PreparedImage> for PreparedItem {
+    fn from(one: &PreparedImage) -> Self {
+        Self {
+            image: one.image.clone(),
+            base: one.base.clone(),
+            bytes: one.bytes,
+            used: one.used,
+        }
+    }
+}
+
 /// What `gc` found and did.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -122,7 +178,7 @@ pub struct GcReport {
     pub removed: Vec<Item>,
     /// What should have gone and didn't.
     pub left: Vec<Item>,
-    /// Images that went.
+    /// Images that went; in a dry run, those that would.
     pub removed_images: Vec<String>,
     /// Bytes of those images.
     pub freed_bytes: u64,
@@ -142,6 +198,7 @@ struct Site {
     /// `None` for an installation that has never made anything.
     install: Option<(Identity, LockFolder)>,
     images: Images,
+    prepared: Vec<PreparedImage>,
 }
 
 /// Looks at the engine and at what is ours on it. Touches nothing.
@@ -196,6 +253,53 @@ pub(crate) async fn clean_part(
     Ground { env, paths, settings }.clean(false, part).await
 }
 
+/// Removes what dead processes have left.
+async fn sweep(site: &Site, report: &mut GcReport) -> Result<()> {
+    if let Some((identity, locks)) = &site.install {
+        let me = this_owner(&identity.install, "gc");
+        let swept = reaper::sweep(&site.engine, &me, locks).await;
+        if let Some(error) = swept.error {
+            return Err(engine_problem(error));
+        }
+        let item = |object: &DebtObject, why: String| {
+            let known = swept.found.iter().find(|found| found.object == *object);
+            Item {
+                why,
+                ..known.map_or_else(|| bare(object), item)
+            }
+        };
+        report.removed = swept
+            .removed
+            .iter()
+            .map(|object| item(object, String::new()))
+            .collect();
+        report.left = swept
+            .debts
+            .iter()
+            .map(|debt| item(&debt.object, debt.why.clone()))
+            .collect();
+    }
+    Ok(())
+}
+
+/// Removes images.
+async fn trim(site: &Site, report: &mut GcReport) -> Result<()> {
+    for one in site.prepared.iter().filter(|one| !one.used) {
+        if prepared::remove(&site.engine, one)
+            .await
+            .map_err(engine_problem)?
+        {
+            report.removed_images.push(one.image.clone());
+            report.freed_bytes += one.bytes;
+        }
+    }
+    // Afterwards: an image that another is made from can't go before it.
+    let trimmed = site.images.trim(&site.engine).await.map_err(engine_problem)?;
+    report.removed_images.extend(trimmed.removed);
+    report.freed_bytes += trimmed.freed_bytes;
+    Ok(())
+}
+
 /// Tells which images are missing for a topology with PostgreSQL, Redis and a browser, and beside them `more`.
 ///
 /// # Errors
@@ -234,39 +338,17 @@ impl Ground<'_> {
         };
         if dry_run {
             report.removed.clone_from(&report.found.ours.lost);
-            report.removed_images.clone_from(&report.found.images.over_budget);
+            let idle = site.prepared.iter().filter(|one| !one.used);
+            report.removed_images = idle.map(|one| one.image.clone()).collect();
+            let over_budget = report.found.images.over_budget.iter().cloned();
+            report.removed_images.extend(over_budget);
             return Ok(report);
         }
-        if part != Part::Images
-            && let Some((identity, locks)) = &site.install
-        {
-            let me = this_owner(&identity.install, "gc");
-            let swept = reaper::sweep(&site.engine, &me, locks).await;
-            if let Some(error) = swept.error {
-                return Err(engine_problem(error));
-            }
-            let item = |object: &DebtObject, why: String| {
-                let known = swept.found.iter().find(|found| found.object == *object);
-                Item {
-                    why,
-                    ..known.map_or_else(|| bare(object), item)
-                }
-            };
-            report.removed = swept
-                .removed
-                .iter()
-                .map(|object| item(object, String::new()))
-                .collect();
-            report.left = swept
-                .debts
-                .iter()
-                .map(|debt| item(&debt.object, debt.why.clone()))
-                .collect();
+        if part != Part::Images {
+            sweep(&site, &mut report).await?;
         }
         if part != Part::Objects {
-            let trimmed = site.images.trim(&site.engine).await.map_err(engine_problem)?;
-            report.removed_images = trimmed.removed;
-            report.freed_bytes = trimmed.freed_bytes;
+            trim(&site, &mut report).await?;
         }
         Ok(report)
     }
@@ -284,13 +366,16 @@ impl Ground<'_> {
             why: None,
             ours: Holdings::default(),
             images: ImageHoldings::default(),
+            prepared: Vec::new(),
         };
         let Some(engine) = engine else {
             report.why = Some(why_none(&discovery, self.settings));
             return Ok((report, None));
         };
         let daemon = engine.info().await.map_err(engine_problem)?;
+        let egress = engine.egress_on(&daemon).into();
         report.endpoint = Some(Endpoint {
+            egress,
             address: engine.address().to_owned(),
             source: discovery
                 .taken()
@@ -316,12 +401,27 @@ impl Ground<'_> {
         let images = Images::new(image_options(self.settings, state_dir));
         let used = images.usage(&engine).await.map_err(engine_problem)?;
         report.images = image_holdings(used, self.settings);
+        let prepared = prepared_of(&engine, install.as_ref()).await?;
+        report.prepared = prepared.iter().map(PreparedItem::from).collect();
         let site = Site {
             engine,
             install,
             images,
+            prepared,
         };
         Ok((report, Some(site)))
+    }
+}
+
+async fn prepared_of(
+    engine: &Engine,
+    install: Option<&(Identity, LockFolder)>,
+) -> Result<Vec<PreparedImage>> {
+    match install {
+        Some((identity, _)) => prepared::list(engine, &identity.install)
+            .await
+            .map_err(engine_problem),
+        None => Ok(Vec::new()),
     }
 }
 

@@ -111,6 +111,7 @@ pub(super) const KEYS: &[Key] = &[
         .unit("GB"),
     key("consent.ask", Kind::OneOf(&["ask", "always"])).live(),
     key("topology.endpoint", Kind::Engine),
+    key("topology.egress", Kind::OneOf(&["fence", "open"])),
     key("topology.idle_ttl_s", Kind::Int { min: 60, max: WEEK_S }).unit("s"),
     key("topology.disk_floor_gb", Kind::Int { min: 0, max: MAX_GB }).unit("GB"),
     key("topology.image_budget_gb", Kind::Int { min: 0, max: MAX_GB }).unit("GB"),
@@ -374,8 +375,19 @@ impl Source<'_> {
 
 fn tables() -> impl Iterator<Item = &'static str> {
     [
-        "hub", "oidc", "runner", "power", "network", "hours", "limits", "consent", "topology",
-        "notifications", "update", "secrets", "log",
+        "hub",
+        "oidc",
+        "runner",
+        "power",
+        "network",
+        "hours",
+        "limits",
+        "consent",
+        "topology",
+        "notifications",
+        "update",
+        "secrets",
+        "log",
     ]
     .into_iter()
 }

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
+use std::time::Duration;
 
 use everdict_contracts::{Fault, ServiceHarness, StoreFixture};
 use everdict_graders::StateQuery;
+use everdict_topology::engine::EngineError;
 use everdict_topology::runtime::{
     BrowserHandle, CaseScope, DockerTopologyRuntime, MemberStatus, TopologyLease, TopologyRuntime,
 };
@@ -75,6 +77,28 @@ impl TopologyUse for Standing {
                 bind,
                 name: HOST_NAME.to_owned(),
             })
+        }
+        .boxed()
+    }
+
+    fn open_to_callbacks<'a>(
+        &'a self,
+        scope: &'a CaseScope,
+        port: u16,
+        limit: Duration,
+    ) -> BoxFuture<'a, Result<(), Fault>> {
+        async move {
+            let opened = self.runtime.open_to_callbacks(&self.lease, scope, port, limit);
+            opened.await.map_err(EngineError::into_fault)
+        }
+        .boxed()
+    }
+
+    fn close_to_callbacks<'a>(&'a self, scope: &'a CaseScope, port: u16) -> BoxFuture<'a, ()> {
+        async move {
+            if let Err(error) = self.runtime.close_to_callbacks(&self.lease, scope, port).await {
+                tracing::debug!(%error, port, "the way to the listener closes by itself");
+            }
         }
         .boxed()
     }

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use everdict_contracts::{Fault, ServiceHarness, StoreFixture};
 use everdict_graders::StateQuery;
 use everdict_topology::runtime::{CaseScope, MemberStatus};
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, FutureExt as _};
 
 /// A place where topologies run.
 pub trait TopologyPort: Send + Sync {
@@ -31,6 +32,25 @@ pub trait TopologyUse: Send + Sync {
 
     /// Where a listener of this process can be reached by the topology's containers; `None` when it can't.
     fn callback_host(&self) -> BoxFuture<'_, Option<CallbackHost>>;
+
+    /// Lets the containers that serve the case reach a port of this process' machine, for `limit` at most. Where nothing
+    /// holds them back there is nothing to do.
+    ///
+    /// # Errors
+    /// What kept it from being opened.
+    fn open_to_callbacks<'a>(
+        &'a self,
+        _scope: &'a CaseScope,
+        _port: u16,
+        _limit: Duration,
+    ) -> BoxFuture<'a, Result<(), Fault>> {
+        async { Ok(()) }.boxed()
+    }
+
+    /// Closes the port again.
+    fn close_to_callbacks<'a>(&'a self, _scope: &'a CaseScope, _port: u16) -> BoxFuture<'a, ()> {
+        async {}.boxed()
+    }
 
     /// Starts the case's own browser. Cancel safe.
     ///

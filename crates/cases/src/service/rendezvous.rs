@@ -27,6 +27,7 @@ const MAX_WAITING: usize = 16;
 /// A listener for one run. Dropping it closes the address.
 pub(crate) struct Rendezvous {
     url: String,
+    port: u16,
     calls: mpsc::Receiver<Value>,
     _server: JoinSet<()>,
 }
@@ -63,6 +64,7 @@ impl Rendezvous {
         };
         Ok(Self {
             url: format!("http://{name}:{port}{path}"),
+            port,
             calls,
             _server: server,
         })
@@ -71,6 +73,11 @@ impl Rendezvous {
     /// The address for the topology.
     pub(crate) fn url(&self) -> &str {
         &self.url
+    }
+
+    /// The port that is listened on.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
     }
 
     /// The body of the next call. Cancel safe.

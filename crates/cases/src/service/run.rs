@@ -31,6 +31,9 @@ use crate::recorder::event_at;
 /// Trace and snapshot together: 15 s for the trace to come to rest, 25 s for the page, twice over for a busy machine.
 const OBSERVE_LIMIT: Duration = Duration::from_secs(80);
 
+/// How much longer than a drive the way to the listener stays open when nobody is left to close it.
+const CALLBACK_SLACK: Duration = Duration::from_secs(60);
+
 /// A case on its topology.
 pub(crate) struct Stage<'a> {
     pub(crate) plan: &'a ServicePlan,
@@ -188,8 +191,13 @@ impl Stage<'_> {
         let mut vars = self.plan.vars.clone();
         vars.extend(target.map(Target::coordinates).unwrap_or_default());
         let rendezvous = self.listen(&mut vars).await?;
+        let port = rendezvous.as_ref().map(Rendezvous::port);
         let t0 = Timestamp::now();
-        let outcome = self.drive(base, &vars, rendezvous, marks).await?;
+        let outcome = self.drive(base, &vars, rendezvous, marks).await;
+        if let Some(port) = port {
+            self.topology.close_to_callbacks(self.scope, port).await;
+        }
+        let outcome = outcome?;
         let console = recording.stop().await;
         let patience = Patience::new(&self.ctx.cancel, OBSERVE_LIMIT);
         let evidence = self.collect(&outcome, &vars, &patience).await?;
@@ -239,6 +247,10 @@ impl Stage<'_> {
             Fault::new(ErrorCode::HarnessRunFailed, words)
         })?;
         let rendezvous = Rendezvous::listen(&host).await?;
+        let limit = self.plan.timeout + CALLBACK_SLACK;
+        self.topology
+            .open_to_callbacks(self.scope, rendezvous.port(), limit)
+            .await?;
         vars.insert(CALLBACK_URL.to_owned(), rendezvous.url().to_owned());
         Ok(Some(rendezvous))
     }

@@ -66,6 +66,12 @@ fn images(report: &GcReport, done: &str, out: Output) {
         images.count,
         size(images.bytes)
     ));
+    for one in report.found.prepared.iter().filter(|one| one.used) {
+        out.say(format!(
+            "  kept, in use: {} (a database made from {})",
+            one.image, one.base
+        ));
+    }
     for image in &report.removed_images {
         out.say(format!("  {done}: {image}"));
     }

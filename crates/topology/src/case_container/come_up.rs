@@ -10,7 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::script::{self, Probe};
 use super::tree::FileOwner;
-use super::{CASE_ROOT, CaseContainer, CaseSpec, cancelled, exec, spec};
+use super::{CASE_ROOT, CaseContainer, CaseSpec, Run, cancelled, exec, spec};
+use crate::egress::{Fenced, unenforced, unfenced};
 use crate::engine::{EngineError, EngineErrorKind, ExecRequest, RunState};
 
 /// The directories that a case finds, parents first, relative to `/`.
@@ -27,13 +28,17 @@ const IDLE_PAUSE: Duration = Duration::from_millis(50);
 
 impl CaseContainer {
     /// Starts it and finds out what its image is like.
-    pub(super) async fn come_up(&mut self, spec: &CaseSpec, cancel: &CancellationToken) -> Result<(), Fault> {
+    pub(super) async fn come_up(&mut self, spec: &CaseSpec, run: &Run) -> Result<(), Fault> {
+        let cancel = &run.cancel;
         self.still_wanted(cancel)?;
         self.shared
             .engine
             .start_container(&self.id)
             .await
             .map_err(|error| start_fault(error, spec))?;
+        if let Some(why) = self.fence().await? {
+            (run.progress)(&unenforced(&why));
+        }
         self.find_idle().await?;
         self.still_wanted(cancel)?;
         let probe = self.script(script::PROBE).await?;
@@ -73,6 +78,21 @@ impl CaseContainer {
             Err(cancelled())
         } else {
             Ok(())
+        }
+    }
+
+    /// Holds the container to what it may reach, before anything of the case runs in it; gives out why it isn't held.
+    /// To be called after each start: with its processes its network has gone too.
+    pub(super) async fn fence(&self) -> Result<Option<String>, Fault> {
+        let engine = &self.shared.engine;
+        let view = engine
+            .inspect_container(&self.id)
+            .await
+            .map_err(EngineError::into_fault)?;
+        match engine.fence(&view, &self.reach).await {
+            Fenced::Yes => Ok(None),
+            Fenced::No(why) if self.reach.is_strict() => Err(unfenced("the case's container", &why)),
+            Fenced::No(why) => Ok(Some(why)),
         }
     }
 

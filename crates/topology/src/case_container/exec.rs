@@ -174,6 +174,7 @@ impl CaseContainer {
             .restart_container(&self.id)
             .await
             .map_err(EngineError::into_fault)?;
+        self.fence().await?;
         self.find_idle().await?;
         let swept = self.sweep(TERM).await.map_err(EngineError::into_fault)?;
         self.oom_kills.store(swept.oom_kills, Ordering::Relaxed);

@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 use bollard::models::{ContainerCreateBody, HealthConfig, HostConfig, HostConfigLogConfig};
 use everdict_contracts::{EvalCase, Fault, NetworkMode};
 
+use super::hosts::{self, Host, Resolved};
 use super::script;
+use crate::egress::Reach;
+use crate::engine::{DaemonInfo, Engine};
 use crate::images::ImageRef;
 use crate::plan::{Limits, service_limits};
 
@@ -40,17 +43,26 @@ pub struct CaseSpec {
     network: CaseNetwork,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum CaseNetwork {
+    /// The internet, without what is near the machine.
     Public,
     None,
+    Only(Vec<Host>),
+}
+
+/// What a case's container may reach.
+pub(super) struct CaseReach {
+    pub(super) reach: Reach,
+    /// For the container's table of hosts.
+    pinned: Vec<String>,
 }
 
 impl CaseSpec {
     /// Reads the spec off a case; `None` when the case names no image.
     ///
     /// # Errors
-    /// `BAD_REQUEST` with the place of what can't be had: a malformed image, an allow-list of hosts, a gpu, limits that
+    /// `BAD_REQUEST` with the place of what can't be had: a malformed image or host, a gpu, limits that
     /// no machine has.
     pub fn of_case(case: &EvalCase) -> Result<Option<Self>, Fault> {
         let Some(image) = &case.image else { return Ok(None) };
@@ -59,10 +71,8 @@ impl CaseSpec {
             None | Some(NetworkMode::Public) => CaseNetwork::Public,
             Some(NetworkMode::None) => CaseNetwork::None,
             Some(NetworkMode::Allowlist) => {
-                return Err(Fault::bad_request(
-                    "evalCase.network: the docker daemon can't hold a container to a list of hosts; declare mode `none` \
-                     or `public`",
-                ));
+                let declared = case.network.iter().flat_map(|network| &network.allowed_hosts);
+                CaseNetwork::Only(hosts::parse(&declared.cloned().collect::<Vec<_>>())?)
             }
         };
         let wanted = case.resources.unwrap_or_default();
@@ -86,6 +96,25 @@ impl CaseSpec {
         &self.image
     }
 
+    /// What the container may reach, with names resolved.
+    ///
+    /// # Errors
+    /// `BAD_REQUEST` for a list of hosts where nobody is held to one, and for a name without an address.
+    pub(super) async fn reach(&self, engine: &Engine, info: &DaemonInfo) -> Result<CaseReach, Fault> {
+        let CaseNetwork::Only(declared) = &self.network else {
+            return Ok(CaseReach {
+                reach: Reach::alone(None),
+                pinned: Vec::new(),
+            });
+        };
+        engine.egress_on(info).demand("evalCase.network")?;
+        let Resolved { ranges, pinned } = hosts::resolve(declared, engine).await?;
+        Ok(CaseReach {
+            reach: Reach::alone(Some(ranges)),
+            pinned,
+        })
+    }
+
     /// What the daemon is asked to make. `image` is an id, so that a tag that moves changes nothing; `machine_memory`
     /// is the daemon's, in bytes.
     pub(super) fn body(
@@ -93,9 +122,16 @@ impl CaseSpec {
         image: &str,
         labels: BTreeMap<String, String>,
         machine_memory: u64,
+        reach: &CaseReach,
     ) -> ContainerCreateBody {
         let memory = self.memory(machine_memory);
-        let public = self.network == CaseNetwork::Public;
+        let connected = self.network != CaseNetwork::None;
+        let machine = "host.docker.internal:host-gateway".to_owned();
+        let hosts = || {
+            std::iter::once(machine)
+                .chain(reach.pinned.iter().cloned())
+                .collect()
+        };
         ContainerCreateBody {
             image: Some(image.to_owned()),
             entrypoint: Some(vec!["sh".to_owned()]),
@@ -109,8 +145,8 @@ impl CaseSpec {
                 ..HealthConfig::default()
             }),
             host_config: Some(HostConfig {
-                network_mode: Some(if public { "bridge" } else { "none" }.to_owned()),
-                extra_hosts: public.then(|| vec!["host.docker.internal:host-gateway".to_owned()]),
+                network_mode: Some(if connected { "bridge" } else { "none" }.to_owned()),
+                extra_hosts: connected.then(hosts),
                 memory: Some(memory),
                 // Equal to the memory: no swap, so that running out is seen rather than felt by the whole machine.
                 memory_swap: Some(memory),
@@ -168,6 +204,13 @@ mod tests {
         decode(case).unwrap()
     }
 
+    fn unpinned() -> CaseReach {
+        CaseReach {
+            reach: Reach::alone(None),
+            pinned: Vec::new(),
+        }
+    }
+
     fn refused(change: &Value) -> String {
         CaseSpec::of_case(&case(change)).unwrap_err().message
     }
@@ -181,8 +224,8 @@ mod tests {
 
     #[test]
     fn what_no_container_can_give_is_refused_with_its_place() {
-        let hosts = json!({"network": {"mode": "allowlist", "allowedHosts": ["a.example"]}});
-        assert!(refused(&hosts).starts_with("evalCase.network: "));
+        let hosts = json!({"network": {"mode": "allowlist", "allowedHosts": ["*.example"]}});
+        assert!(refused(&hosts).starts_with("evalCase.network.allowedHosts[0]: "));
         assert!(refused(&json!({"resources": {"gpu": 1}})).starts_with("evalCase.resources.gpu: "));
         assert!(refused(&json!({"resources": {"memoryMb": 1}})).starts_with("evalCase.resources.memoryMb: "));
         assert!(refused(&json!({"image": "No Such"})).starts_with("evalCase.image: `No Such` is no image"));
@@ -193,7 +236,7 @@ mod tests {
         let spec = CaseSpec::of_case(&case(&json!({"network": {"mode": "none"}})))
             .unwrap()
             .unwrap();
-        let body = spec.body("sha256:1", BTreeMap::new(), 64 << 30);
+        let body = spec.body("sha256:1", BTreeMap::new(), 64 << 30, &unpinned());
         let host = body.host_config.unwrap();
         assert_eq!(host.network_mode.as_deref(), Some("none"));
         assert_eq!(host.privileged, Some(false));
@@ -210,7 +253,8 @@ mod tests {
         let spec = CaseSpec::of_case(&case(&json!({"resources": {"memoryMb": 64}})))
             .unwrap()
             .unwrap();
-        let host = spec.body("i", BTreeMap::new(), 64 << 30).host_config.unwrap();
+        let body = spec.body("i", BTreeMap::new(), 64 << 30, &unpinned());
+        let host = body.host_config.unwrap();
         assert_eq!((host.memory, host.memory_swap), (Some(64 << 20), Some(64 << 20)));
     }
 }

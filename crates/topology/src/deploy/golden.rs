@@ -24,10 +24,10 @@ use crate::plan::StorePlan;
 use crate::readiness::{Blame, Probe, Wait, until_ready};
 
 /// Repository of the prepared images; their tags are hashes of what is in them.
-const REPOSITORY: &str = "everdict-prepared";
+pub(crate) const REPOSITORY: &str = "everdict-prepared";
 
 /// Names what a prepared image was made from, so that it goes when it is outdated.
-const BASE_LABEL: &str = "everdict.prepared-from";
+pub(crate) const BASE_LABEL: &str = "everdict.prepared-from";
 
 /// The data folder in a prepared image.
 const DATA: &str = "/everdict/pgdata";

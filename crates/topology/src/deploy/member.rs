@@ -1,6 +1,7 @@
 //! Brings up one container of a topology.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bollard::models::ContainerCreateBody;
@@ -8,6 +9,7 @@ use everdict_contracts::{ErrorCode, Fault, StoreKind};
 
 use super::Site;
 use super::body::{self, Common};
+use crate::egress::{Fenced, Reach, unenforced};
 use crate::engine::{ContainerView, EngineError, EngineErrorKind, RunState};
 use crate::labels;
 use crate::plan::{ReadinessPlan, ServicePlan, StorePlan, StoreReadiness};
@@ -153,8 +155,18 @@ impl Site<'_> {
             (RunState::Running, None) => return Err(unpublished(member)),
             _ => Probe::Settled { needed: false },
         };
-        self.wait(member, id, &probe).await?;
+        let (ready, ()) = tokio::join!(self.wait(member, id, &probe), self.fence(&view));
+        ready?;
         Ok(up(member, &view))
+    }
+
+    /// Holds a container to what it may reach; says so where that can't be done.
+    pub(crate) async fn fence(&self, view: &ContainerView) {
+        if let Fenced::No(why) = self.engine.fence(view, &Reach::of_peers()).await
+            && !self.told_unfenced.swap(true, Ordering::Relaxed)
+        {
+            self.note(&unenforced(&why));
+        }
     }
 
     async fn wait(&self, member: Member<'_>, id: &str, probe: &Probe) -> Result<(), Fault> {
@@ -196,6 +208,8 @@ impl Site<'_> {
                 }
                 self.wait(member, id, &probe).await?;
             }
+            // Whoever made it may have had other settings, or not the means.
+            self.fence(&view).await;
         }
         Ok(Some(up(member, &view)))
     }
@@ -207,7 +221,7 @@ impl Site<'_> {
             labels: &self.plan.labels,
         };
         let mut body = member.body(&common);
-        let prepared = match member {
+        let mut prepared = match member {
             Member::Store(plan) => self.prepared(plan).await,
             Member::Service(_) => None,
         };
@@ -218,13 +232,15 @@ impl Site<'_> {
         let id = match self.engine.create_container(name, body.clone()).await {
             Err(error) if error.kind == EngineErrorKind::NameTaken => {
                 self.clear_name(name).await?;
-                self.engine
-                    .create_container(name, body)
-                    .await
-                    .map_err(|error| member.fault(error))?
+                self.engine.create_container(name, body).await
             }
-            other => other.map_err(|error| member.fault(error))?,
+            // The prepared image went between two calls, as `gc` may have it.
+            Err(error) if error.kind == EngineErrorKind::NoSuchImage && prepared.take().is_some() => {
+                self.engine.create_container(name, member.body(&common)).await
+            }
+            other => other,
         };
+        let id = id.map_err(|error| member.fault(error))?;
         self.created(&id);
         Ok(Made {
             id,

@@ -17,6 +17,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
 
 use super::{CREATE_LIMIT, Engine, EngineError, EngineErrorKind, READ_LIMIT, START_LIMIT};
+use crate::egress::Net;
 
 /// How much of a log is kept at most, from its end: 50 lines are far below it unless each is a novel.
 const LOG_CAP: usize = 256 * 1024;
@@ -85,6 +86,12 @@ pub struct ContainerView {
     pub addresses: BTreeMap<String, IpAddr>,
     /// Network id to the gateway there.
     pub gateways: BTreeMap<String, IpAddr>,
+    /// Address ranges of its networks.
+    pub(crate) ranges: Vec<Net>,
+    /// The daemon's file for its network name space; empty when it doesn't tell.
+    pub(crate) sandbox: String,
+    /// Its main process, as the daemon sees it; 0 when it isn't running.
+    pub(crate) pid: i64,
 }
 
 /// Which part of a log to read.
@@ -327,7 +334,13 @@ impl From<ContainerInspectResponse> for ContainerView {
         let networks = settings.networks.unwrap_or_default();
         let mut addresses = BTreeMap::new();
         let mut gateways = BTreeMap::new();
+        let mut ranges = Vec::new();
         for net in networks.into_values() {
+            ranges.extend(range(net.ip_address.as_deref(), net.ip_prefix_len));
+            ranges.extend(range(
+                net.global_ipv6_address.as_deref(),
+                net.global_ipv6_prefix_len,
+            ));
             let Some(id) = net.network_id else { continue };
             if let Some(address) = net.ip_address.and_then(|text| text.parse().ok()) {
                 addresses.insert(id.clone(), address);
@@ -351,8 +364,17 @@ impl From<ContainerInspectResponse> for ContainerView {
             ports: published(settings.ports.unwrap_or_default()),
             addresses,
             gateways,
+            ranges,
+            sandbox: settings.sandbox_key.unwrap_or_default(),
+            pid: state.pid.unwrap_or_default(),
         }
     }
+}
+
+fn range(address: Option<&str>, bits: Option<i64>) -> Option<Net> {
+    let address: IpAddr = address?.parse().ok()?;
+    let bits = u8::try_from(bits?).ok().filter(|bits| *bits > 0)?;
+    Some(Net::new(address, bits))
 }
 
 fn run_state(state: &ContainerState) -> RunState {

@@ -20,14 +20,17 @@ use crate::world::{World, in_world};
 pub const REDIS: &str = "redis:7-alpine";
 const POSTGRES: &str = "postgres:16-alpine";
 
-fn containers(world: &World, owner: Owner) -> CaseContainers {
-    let images = Images::new(ImageOptions {
+pub fn images(world: &World) -> Arc<Images> {
+    Arc::new(Images::new(ImageOptions {
         state_dir: world.state.path().join("images"),
         budget_bytes: None,
         refresh_after: None,
         emulates: false,
-    });
-    CaseContainers::new(world.engine.clone(), Arc::new(images), owner)
+    }))
+}
+
+pub fn containers(world: &World, owner: Owner) -> CaseContainers {
+    CaseContainers::new(world.engine.clone(), images(world), owner)
 }
 
 pub async fn start(world: &World, image: &str) -> CaseContainer {

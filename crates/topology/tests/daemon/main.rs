@@ -8,6 +8,7 @@ mod case_image;
 mod cpus;
 mod data;
 mod deploy;
+mod egress;
 mod one_shot;
 mod prepared;
 mod process;

@@ -1,9 +1,10 @@
 use std::time::Instant;
 
 use everdict_topology::engine::ExecRequest;
+use everdict_topology::prepared;
 use everdict_topology::runtime::TopologyRuntime as _;
 
-use crate::world::{full_harness, in_world};
+use crate::world::{World, full_harness, in_world};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_second_topology_starts_on_a_prepared_database() {
@@ -43,11 +44,18 @@ async fn the_second_topology_starts_on_a_prepared_database() {
                 .image;
             let prepared = image.unwrap().starts_with("everdict-prepared:");
             assert_eq!(prepared, round > 0, "the first one prepares, the others have it");
+            if prepared {
+                one_in_use_stays(&world).await;
+            }
             drop(lease);
             runtime.settle().await;
             assert_eq!(world.images().await.len(), 1);
             assert!(runtime.teardown(&name).await);
         }
+        let idle = prepared::list(&world.engine, &world.install).await.unwrap();
+        assert!(!idle[0].used, "{idle:?}");
+        assert!(prepared::remove(&world.engine, &idle[0]).await.unwrap());
+        assert_eq!(world.images().await, Vec::<String>::new());
         eprintln!("cold {times:?} ms");
         assert_eq!(
             world.ours().await,
@@ -56,4 +64,15 @@ async fn the_second_topology_starts_on_a_prepared_database() {
         );
     })
     .await;
+}
+
+async fn one_in_use_stays(world: &World) {
+    let kept = prepared::list(&world.engine, &world.install).await.unwrap();
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    assert!(kept[0].used && kept[0].base == "postgres:16-alpine", "{kept:?}");
+    assert!((1..200_000_000).contains(&kept[0].bytes), "{kept:?}");
+    assert!(
+        !prepared::remove(&world.engine, &kept[0]).await.unwrap(),
+        "one in use stays"
+    );
 }
