@@ -30,9 +30,13 @@ fn view(key: &Key, value: &Value, default: &Value) -> SettingView {
         Kind::OneOf(all) => (SettingKind::Choice, names(all), None),
         Kind::AnyOf(all) => (SettingKind::List, names(all), None),
         Kind::Folders | Kind::Roles => (SettingKind::List, None, None),
-        Kind::TimeOfDay | Kind::Address | Kind::Url | Kind::Issuer | Kind::Engine | Kind::Text => {
-            (SettingKind::Text, None, None)
-        }
+        Kind::TimeOfDay
+        | Kind::Address
+        | Kind::Url
+        | Kind::Feed
+        | Kind::Issuer
+        | Kind::Engine
+        | Kind::Text => (SettingKind::Text, None, None),
     };
     SettingView {
         key: key.name.to_owned(),
