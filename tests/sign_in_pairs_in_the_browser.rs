@@ -1,4 +1,8 @@
 //! Who signs in with the hub's identity provider in the browser has a paired machine; who doesn't has nothing.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "starts the program as a person does, with a browser of the test's own"
+)]
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,7 @@
 //! On which terms a machine takes jobs: settings that change, the battery, consent, and staying awake. A real runner at a
 //! scripted hub; the power is a folder of the test's own, logind a server of the test's own on a private bus.
 #![cfg(target_os = "linux")]
+#![allow(missing_docs, reason = "the bus's macro makes methods of its own")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 #![allow(missing_docs, reason = "zbus makes public methods of the test's own server")]
 
@@ -439,6 +440,7 @@ impl Login {
         self.idle.load(std::sync::atomic::Ordering::Relaxed)
     }
 
+    /// Sent before the machine sleeps, and after it woke.
     #[zbus(signal)]
     async fn prepare_for_sleep(
         emitter: &zbus::object_server::SignalEmitter<'_>,

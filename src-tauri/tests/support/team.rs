@@ -25,6 +25,7 @@ impl TeamHub {
             data_dir: desktop.folder().join("team"),
             listen: "127.0.0.1:0".parse().expect("an address"),
             lease_ttl: None,
+            oidc: None,
         };
         // A hub's client needs what a control sets up once per process.
         desktop.with_control(async |_control| {});

@@ -230,6 +230,10 @@ pub(super) fn minute_of_day(text: &str) -> Option<u16> {
     Some(u16::from(time.hour().unsigned_abs()) * 60 + u16::from(time.minute().unsigned_abs()))
 }
 
+fn is_feed(text: &str) -> bool {
+    text.is_empty() || reqwest::Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
+}
+
 impl Kind {
     fn check(&self, value: &DeValue<'_>) -> Option<Value> {
         match (self, value) {
@@ -240,6 +244,7 @@ impl Kind {
             (Self::OneOf(names), DeValue::String(text)) => names
                 .contains(&text.as_ref())
                 .then(|| Value::Text(text.to_string())),
+            (Self::Feed, DeValue::String(text)) => is_feed(text).then(|| Value::Text(text.to_string())),
             (Self::TimeOfDay, DeValue::String(text)) => {
                 time_of_day(text).map(|_| Value::Text(text.to_string()))
             }
@@ -279,9 +284,6 @@ impl Kind {
                 }
                 Some(Value::List(chosen))
             }
-            (Self::Feed, DeValue::String(text)) => (text.is_empty()
-                || reqwest::Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https")))
-            .then(|| Value::Text(text.to_string())),
             (Self::Folders, DeValue::Array(items)) => items
                 .iter()
                 .map(|item| match item.get_ref() {
