@@ -131,12 +131,15 @@ impl Desktop {
         });
     }
 
-    /// Settings of a test: a port of its own, and no container engine.
+    /// Settings of a test: a port of its own, no container engine, and no question before a team's first job.
     pub fn write_settings(&self) -> Paths {
         let paths = Paths::under(&self.everdict_home());
         paths.prepare().expect("the folders");
-        let settings =
-            "[hub]\nlisten = \"127.0.0.1:0\"\n[topology]\nendpoint = \"unix:///nonexistent/docker.sock\"\n";
+        let settings = concat!(
+            "[consent]\nask = \"always\"\n",
+            "[hub]\nlisten = \"127.0.0.1:0\"\n",
+            "[topology]\nendpoint = \"unix:///nonexistent/docker.sock\"\n",
+        );
         fs::write(paths.settings_file(), settings).expect("the settings");
         paths
     }
