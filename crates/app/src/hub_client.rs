@@ -372,6 +372,8 @@ impl HubClient {
 /// # Errors
 /// A problem about this machine when no TLS set-up is possible.
 pub(crate) fn http_client(base: &Url) -> Result<reqwest::Client> {
+    // A client may be the first thing that a program makes.
+    everdict_runner_core::session::install_crypto();
     let mut builder = reqwest::Client::builder();
     if crate::hub_url::is_loopback(base) {
         builder = builder.no_proxy();
