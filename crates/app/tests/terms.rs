@@ -1,7 +1,6 @@
 //! On which terms a machine takes jobs: settings that change, the battery, consent, and staying awake. A real runner at a
 //! scripted hub; the power is a folder of the test's own, logind a server of the test's own on a private bus.
 #![cfg(target_os = "linux")]
-#![allow(missing_docs, reason = "the bus's macro makes methods of its own")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 #![allow(missing_docs, reason = "zbus makes public methods of the test's own server")]
 
