@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import type { Browser, Page } from "playwright-core";
 import type { PreviewServer } from "vite";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import type { LogBatch } from "../src/host/contract";
+import type { LogBatch } from "../src/host/generated/contract";
 import { launch, open, shot } from "./browser";
 import { serveDemo } from "./screens";
 

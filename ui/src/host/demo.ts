@@ -1,6 +1,6 @@
 import type { Translate } from "../i18n";
 import { pseudoTranslator } from "../i18n/pseudo";
-import type { AppSnapshot, AskView, FrameView } from "./contract";
+import type { AppSnapshot, AskView, FrameView } from "./generated/contract";
 import type { Host } from "./host";
 import { EMPTY_SNAPSHOT, runner, ScriptedHost } from "./scripted";
 import { SAMPLE_DETAIL, SAMPLE_JOBS, sampleLog } from "./scripted-data";

@@ -19,7 +19,7 @@ import type {
   SettingValue,
   SettingView,
   SubmittedView,
-} from "./contract";
+} from "./generated/contract";
 
 export type Stop = () => void;
 

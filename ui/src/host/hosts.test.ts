@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { AppEvent, Failure } from "./contract";
+import type { AppEvent, Failure } from "./generated/contract";
 import { holdWhileSeen } from "./host";
 import { httpHost } from "./http";
 import { CALLS, hostOver, STREAMS } from "./methods";

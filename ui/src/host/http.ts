@@ -1,4 +1,4 @@
-import type { Failure } from "./contract";
+import type { Failure } from "./generated/contract";
 import { asFailure, type Host, type Stop } from "./host";
 import { hostOver, type Wire } from "./methods";
 

@@ -1,4 +1,4 @@
-import type { Failure } from "./contract";
+import type { Failure } from "./generated/contract";
 import type { Calls, Host, Stop, Streams } from "./host";
 
 type Names<T extends unknown[]> = { [At in keyof T]-?: string };

@@ -14,7 +14,7 @@ import type {
   PreviewView,
   RunnerView,
   SettingView,
-} from "./contract";
+} from "./generated/contract";
 import type { Host } from "./host";
 
 /** What a scripted engine begins with. */

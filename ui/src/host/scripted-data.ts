@@ -1,4 +1,4 @@
-import type { JobDetail, JobOutcome, JobView, LogLine } from "./contract";
+import type { JobDetail, JobOutcome, JobView, LogLine } from "./generated/contract";
 
 const ago = (seconds: number) => new Date(Date.now() - seconds * 1000).toISOString();
 

@@ -8,7 +8,7 @@ import type {
   PreviewView,
   RunView,
   SettingView,
-} from "./contract";
+} from "./generated/contract";
 
 const ago = (seconds: number) => new Date(Date.now() - seconds * 1000).toISOString();
 

@@ -22,7 +22,7 @@ import type {
   SettingValue,
   SettingView,
   SubmittedView,
-} from "./contract";
+} from "./generated/contract";
 import type { Host, Stop } from "./host";
 import { saveText } from "./http";
 import { EMPTY_SNAPSHOT, runner, type Script } from "./script";

@@ -1,5 +1,5 @@
 import { getContext, setContext } from "svelte";
-import type { Failure, RunnerView } from "../host/contract";
+import type { Failure, RunnerView } from "../host/generated/contract";
 import { asFailure, type Host } from "../host/host";
 import type { Live } from "./live.svelte";
 import type { Preferences } from "./preferences.svelte";

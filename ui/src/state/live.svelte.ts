@@ -1,4 +1,4 @@
-import type { AppEvent, AppSnapshot, Failure, JobView } from "../host/contract";
+import type { AppEvent, AppSnapshot, Failure, JobView } from "../host/generated/contract";
 import { asFailure, type Host, type Stop } from "../host/host";
 
 // How many jobs the list asks for: more than a day of a busy machine, and a table that is drawn in one go.

@@ -1,5 +1,5 @@
 import { hostOf } from "../features/first/link";
-import type { AppSnapshot, RunnerView } from "../host/contract";
+import type { AppSnapshot, RunnerView } from "../host/generated/contract";
 import type { Translate } from "../i18n";
 import type { Format } from "../i18n/format";
 

@@ -2,7 +2,7 @@ import { configure, render } from "@testing-library/svelte";
 import axe from "axe-core";
 import { expect, vi } from "vitest";
 import App from "../App.svelte";
-import type { AppSnapshot, JobView, RunnerView } from "../host/contract";
+import type { AppSnapshot, JobView, RunnerView } from "../host/generated/contract";
 import { EMPTY_SNAPSHOT, type Script, ScriptedHost } from "../host/scripted";
 import type { Translate } from "../i18n";
 

@@ -1,4 +1,4 @@
-import type { AppSnapshot, Failure } from "../../host/contract";
+import type { AppSnapshot, Failure } from "../../host/generated/contract";
 import type { Desk } from "../../state/desk.svelte";
 import type { Pairing } from "./pair";
 

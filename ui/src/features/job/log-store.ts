@@ -1,4 +1,4 @@
-import type { LogBatch } from "../../host/contract";
+import type { LogBatch } from "../../host/generated/contract";
 import { plainText } from "./ansi";
 import { cells } from "./cells";
 import { CAN_PACK, Chunk, type Layout } from "./log-chunk";

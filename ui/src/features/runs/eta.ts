@@ -1,4 +1,4 @@
-import type { BatchView } from "../../host/contract";
+import type { BatchView } from "../../host/generated/contract";
 import { secondsBetween } from "../../i18n/format";
 
 /** Seconds until the rest is done, if it goes on as it went so far; nothing before the first case has ended. */

@@ -1,4 +1,4 @@
-import type { SettingView } from "../../host/contract";
+import type { SettingView } from "../../host/generated/contract";
 import { isMessage, type Translate } from "../../i18n";
 import type { Format } from "../../i18n/format";
 
