@@ -29,6 +29,14 @@ want() { # want PACKAGE WHY
     fi
 }
 
+# Tests start servers of their own; the one that the package would set up and start on port 5432 is not wanted.
+want_postgres() {
+    ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 && return
+    want postgresql "real PostgreSQL servers for the tests of a hub on several machines"
+    as_root mkdir -p /etc/postgresql-common/createcluster.d
+    echo "create_main_cluster = false" | as_root tee /etc/postgresql-common/createcluster.d/no-main-cluster.conf >/dev/null
+}
+
 debian_packages() {
     say "checking system packages …"
     have cc || want gcc "the C compiler: SQLite and ring are compiled from source"
@@ -52,6 +60,7 @@ debian_packages() {
         have dockerd || want iptables "the daemon's port rules"
         want mmdebstrap "unpacks Debian packages into stand-in images"
         want zstd "keeps those images for the next run"
+        want_postgres
     fi
 }
 

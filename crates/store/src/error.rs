@@ -36,6 +36,34 @@ pub enum StoreError {
         /// Highest version this build knows.
         known: i64,
     },
+    /// An address that names no PostgreSQL database.
+    #[error("read the database's address: it has to look like postgres://user@host/name ({why})")]
+    BadAddress {
+        /// What is wrong; without the address, which may hold a password.
+        why: String,
+    },
+    /// The PostgreSQL server does not answer, or not to us.
+    #[error(
+        "reach the PostgreSQL database {place}: see that it runs, and that address, user and password are right"
+    )]
+    Unreachable {
+        /// User, host, port and name of the database.
+        place: String,
+        /// What the driver said.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// A PostgreSQL server older than what this version's statements need.
+    #[error("use PostgreSQL {found}: it is too old, upgrade it to {needed} or newer")]
+    OldServer {
+        /// Major version of the server.
+        found: i64,
+        /// Oldest that will do.
+        needed: i64,
+    },
+    /// This build has no PostgreSQL driver.
+    #[error("use PostgreSQL: this program was built without it, use everdict-runner hub")]
+    NoPostgres,
     /// A stored value is not one this version writes.
     #[error("read a stored run: {what} is not a known value")]
     Corrupt {

@@ -6,16 +6,21 @@
 //! needs a higher epoch), a finished run stays finished, and a harness version never changes.
 //!
 //! Invariants:
-//! - All writes go through one task that groups whatever is waiting into one transaction; a write has
-//!   been committed when [`Store::write`] returns.
-//! - Writes are applied in the order in which they were handed over.
-//! - Statements use only what SQLite and PostgreSQL share.
+//! - Writes go through tasks that group whatever is waiting into one transaction; a write has been committed when
+//!   [`Store::write`] returns.
+//! - Writes to one row are applied in the order in which they were handed over.
+//! - Statements use only what SQLite and PostgreSQL share; what only several hubs on one PostgreSQL need stands in
+//!   `postgres/`.
 
 mod error;
 mod migrate;
 mod model;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod read;
+mod sql;
 mod sqlite;
+mod store;
 mod write;
 mod writer;
 
@@ -24,5 +29,5 @@ pub use model::{
     ApiKeyRow, BatchRow, EventRow, HarnessRow, LogRow, Millis, NewRun, OpenRun, RunFinish, RunPage, RunRow,
     RunStatus, RunnerRow, RunnerTouch,
 };
-pub use sqlite::Store;
+pub use store::Store;
 pub use write::{Outcome, Write};

@@ -1,8 +1,6 @@
 //! Reads.
 
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
-
+use crate::sql::{Row, Statement};
 use crate::{
     ApiKeyRow, BatchRow, EventRow, HarnessRow, LogRow, Millis, OpenRun, RunPage, RunRow, RunStatus,
     RunnerRow, Store, StoreError,
@@ -27,12 +25,12 @@ impl Store {
     /// As every read: [`StoreError::Database`], and [`StoreError::Corrupt`] for a value that this
     /// version never writes.
     pub async fn api_key(&self, hash: &str) -> Result<Option<ApiKeyRow>, StoreError> {
-        sqlx::query(
+        Statement::new(
             "SELECT hash, workspace, role, subject, label, created_at, last_used_at, expires_at
              FROM api_keys WHERE hash = $1",
         )
         .bind(hash.to_owned())
-        .fetch_optional(self.readers())
+        .first(self)
         .await?
         .map(|row| api_key(&row))
         .transpose()
@@ -40,12 +38,12 @@ impl Store {
 
     /// Lists the API keys of a workspace, oldest first.
     pub async fn api_keys(&self, workspace: &str) -> Result<Vec<ApiKeyRow>, StoreError> {
-        sqlx::query(
+        Statement::new(
             "SELECT hash, workspace, role, subject, label, created_at, last_used_at, expires_at
              FROM api_keys WHERE workspace = $1 ORDER BY created_at, hash",
         )
         .bind(workspace.to_owned())
-        .fetch_all(self.readers())
+        .all(self)
         .await?
         .iter()
         .map(api_key)
@@ -54,12 +52,12 @@ impl Store {
 
     /// Lists every runner.
     pub async fn runners(&self) -> Result<Vec<RunnerRow>, StoreError> {
-        sqlx::query(
+        Statement::new(
             "SELECT owner, id, workspace, label, os, capabilities, token_hash, paired_at, last_seen_at,
                     version, protocol
              FROM runners ORDER BY paired_at, id",
         )
-        .fetch_all(self.readers())
+        .all(self)
         .await?
         .iter()
         .map(runner)
@@ -73,14 +71,14 @@ impl Store {
         id: &str,
         version: &str,
     ) -> Result<Option<HarnessRow>, StoreError> {
-        sqlx::query(
+        Statement::new(
             "SELECT workspace, id, version, spec, created_by, created_at FROM harnesses
              WHERE workspace = $1 AND id = $2 AND version = $3",
         )
         .bind(workspace.to_owned())
         .bind(id.to_owned())
         .bind(version.to_owned())
-        .fetch_optional(self.readers())
+        .first(self)
         .await?
         .map(|row| harness(&row))
         .transpose()
@@ -88,12 +86,12 @@ impl Store {
 
     /// Lists the harness versions of a workspace by id, oldest version first.
     pub async fn harnesses(&self, workspace: &str) -> Result<Vec<HarnessRow>, StoreError> {
-        sqlx::query(
+        Statement::new(
             "SELECT workspace, id, version, spec, created_by, created_at FROM harnesses
              WHERE workspace = $1 ORDER BY id, created_at, version",
         )
         .bind(workspace.to_owned())
-        .fetch_all(self.readers())
+        .all(self)
         .await?
         .iter()
         .map(harness)
@@ -102,9 +100,9 @@ impl Store {
 
     /// Finds one run.
     pub async fn run(&self, id: &str) -> Result<Option<RunRow>, StoreError> {
-        sqlx::query(run_columns!("WHERE id = $1"))
+        Statement::new(run_columns!("WHERE id = $1"))
             .bind(id.to_owned())
-            .fetch_optional(self.readers())
+            .first(self)
             .await?
             .map(|row| run(&row))
             .transpose()
@@ -117,7 +115,7 @@ impl Store {
         before: Option<&str>,
         limit: u32,
     ) -> Result<RunPage, StoreError> {
-        let query = sqlx::query(run_columns!(
+        let query = Statement::new(run_columns!(
             "WHERE workspace = $1 AND ($2 = '' OR id < $2) ORDER BY id DESC LIMIT $3"
         ))
         .bind(workspace.to_owned())
@@ -134,7 +132,7 @@ impl Store {
         before: Option<&str>,
         limit: u32,
     ) -> Result<RunPage, StoreError> {
-        let query = sqlx::query(run_columns!(
+        let query = Statement::new(run_columns!(
             "WHERE workspace = $1 AND batch = $2 AND ($3 = '' OR id < $3) ORDER BY id DESC LIMIT $4"
         ))
         .bind(workspace.to_owned())
@@ -146,16 +144,16 @@ impl Store {
 
     /// Lists the ids of a batch's runs that are not over, oldest first.
     pub async fn open_in_batch(&self, workspace: &str, batch: &str) -> Result<Vec<String>, StoreError> {
-        sqlx::query(
+        Statement::new(
             "SELECT id FROM runs WHERE workspace = $1 AND batch = $2 AND status IN ('queued', 'running')
              ORDER BY id",
         )
         .bind(workspace.to_owned())
         .bind(batch.to_owned())
-        .fetch_all(self.readers())
+        .all(self)
         .await?
         .iter()
-        .map(|row| Ok(row.try_get("id")?))
+        .map(|row| row.get("id"))
         .collect()
     }
 
@@ -166,7 +164,7 @@ impl Store {
         batch: Option<&str>,
         limit: u32,
     ) -> Result<Vec<BatchRow>, StoreError> {
-        let rows = sqlx::query(
+        let rows = Statement::new(
             "SELECT batch, MAX(batch_label) AS label, MIN(created_at) AS created_at, COUNT(*) AS total,
                     SUM(CASE WHEN status IN ('succeeded', 'failed') THEN 1 ELSE 0 END) AS done,
                     SUM(CASE WHEN verdict = 'pass' THEN 1 ELSE 0 END) AS pass,
@@ -180,17 +178,13 @@ impl Store {
         .bind(workspace.to_owned())
         .bind(batch.unwrap_or_default().to_owned())
         .bind(i64::from(limit))
-        .fetch_all(self.readers())
+        .all(self)
         .await?;
         rows.iter().map(batch_row).collect()
     }
 
-    async fn page(
-        &self,
-        query: sqlx::query::Query<'static, sqlx::Sqlite, sqlx::sqlite::SqliteArguments>,
-        limit: u32,
-    ) -> Result<RunPage, StoreError> {
-        let rows = query.fetch_all(self.readers()).await?;
+    async fn page(&self, query: Statement, limit: u32) -> Result<RunPage, StoreError> {
+        let rows = query.all(self).await?;
         let mut runs = rows.iter().map(run).collect::<Result<Vec<_>, _>>()?;
         let more = runs.len() > limit as usize;
         runs.truncate(limit as usize);
@@ -200,17 +194,17 @@ impl Store {
 
     /// Reads the job text of a run.
     pub async fn job(&self, id: &str) -> Result<Option<String>, StoreError> {
-        let row = sqlx::query("SELECT job FROM runs WHERE id = $1")
+        let row = Statement::new("SELECT job FROM runs WHERE id = $1")
             .bind(id.to_owned())
-            .fetch_optional(self.readers())
+            .first(self)
             .await?;
-        Ok(row.map(|row| row.try_get(0)).transpose()?)
+        row.map(|row| row.get("job")).transpose()
     }
 
     /// Lists the runs that the lease queue must know, oldest first: those that are not over, and those
     /// cancelled under a lease after `cancelled_since`.
     pub async fn open_runs(&self, cancelled_since: Millis) -> Result<Vec<OpenRun>, StoreError> {
-        sqlx::query(
+        Statement::new(
             "SELECT id, owner, runner, status, priority, fair_group, required_caps, lease_epoch,
                     leased_by, requeues
              FROM runs
@@ -219,7 +213,7 @@ impl Store {
              ORDER BY id",
         )
         .bind(cancelled_since)
-        .fetch_all(self.readers())
+        .all(self)
         .await?
         .iter()
         .map(open_run)
@@ -228,53 +222,55 @@ impl Store {
 
     /// Reads up to `limit` log lines after line number `after`.
     pub async fn logs(&self, run: &str, after: u64, limit: u32) -> Result<Vec<LogRow>, StoreError> {
-        sqlx::query("SELECT seq, at, line FROM run_logs WHERE run_id = $1 AND seq > $2 ORDER BY seq LIMIT $3")
-            .bind(run.to_owned())
-            .bind(after.cast_signed())
-            .bind(i64::from(limit))
-            .fetch_all(self.readers())
-            .await?
-            .iter()
-            .map(|row| {
-                Ok(LogRow {
-                    seq: unsigned(row, "seq")?,
-                    at: row.try_get("at")?,
-                    line: row.try_get("line")?,
-                })
+        Statement::new(
+            "SELECT seq, at, line FROM run_logs WHERE run_id = $1 AND seq > $2 ORDER BY seq LIMIT $3",
+        )
+        .bind(run.to_owned())
+        .bind(after.cast_signed())
+        .bind(i64::from(limit))
+        .all(self)
+        .await?
+        .iter()
+        .map(|row| {
+            Ok(LogRow {
+                seq: row.unsigned("seq")?,
+                at: row.get("at")?,
+                line: row.get("line")?,
             })
-            .collect()
+        })
+        .collect()
     }
 
     /// Returns the highest line number of a run's log and the bytes it holds.
     pub async fn log_extent(&self, run: &str) -> Result<(u64, u64), StoreError> {
-        let row = sqlx::query(
+        let row = Statement::new(
             "SELECT COALESCE(MAX(seq), 0) AS seq, CAST(COALESCE(SUM(LENGTH(line)), 0) AS BIGINT) AS size
              FROM run_logs WHERE run_id = $1",
         )
         .bind(run.to_owned())
-        .fetch_one(self.readers())
+        .one(self)
         .await?;
-        Ok((unsigned(&row, "seq")?, unsigned(&row, "size")?))
+        Ok((row.unsigned("seq")?, row.unsigned("size")?))
     }
 
     /// Reads up to `limit` pieces of evidence after number `after`.
     pub async fn events(&self, run: &str, after: u64, limit: u32) -> Result<Vec<EventRow>, StoreError> {
-        sqlx::query(
+        Statement::new(
             "SELECT seq, at, kind, body FROM run_events
              WHERE run_id = $1 AND seq > $2 ORDER BY seq LIMIT $3",
         )
         .bind(run.to_owned())
         .bind(after.cast_signed())
         .bind(i64::from(limit))
-        .fetch_all(self.readers())
+        .all(self)
         .await?
         .iter()
         .map(|row| {
             Ok(EventRow {
-                seq: unsigned(row, "seq")?,
-                at: row.try_get("at")?,
-                kind: row.try_get("kind")?,
-                body: row.try_get("body")?,
+                seq: row.unsigned("seq")?,
+                at: row.get("at")?,
+                kind: row.get("kind")?,
+                body: row.get("body")?,
             })
         })
         .collect()
@@ -282,138 +278,126 @@ impl Store {
 
     /// Returns the highest evidence number of a run and the bytes it holds.
     pub async fn event_extent(&self, run: &str) -> Result<(u64, u64), StoreError> {
-        let row = sqlx::query(
+        let row = Statement::new(
             "SELECT COALESCE(MAX(seq), 0) AS seq, CAST(COALESCE(SUM(LENGTH(body)), 0) AS BIGINT) AS size
              FROM run_events WHERE run_id = $1",
         )
         .bind(run.to_owned())
-        .fetch_one(self.readers())
+        .one(self)
         .await?;
-        Ok((unsigned(&row, "seq")?, unsigned(&row, "size")?))
+        Ok((row.unsigned("seq")?, row.unsigned("size")?))
     }
 
     /// Reads a secret of the hub.
     pub async fn secret(&self, name: &str) -> Result<Option<String>, StoreError> {
-        let row = sqlx::query("SELECT value FROM hub_secrets WHERE name = $1")
+        let row = Statement::new("SELECT value FROM hub_secrets WHERE name = $1")
             .bind(name.to_owned())
-            .fetch_optional(self.readers())
+            .first(self)
             .await?;
-        Ok(row.map(|row| row.try_get(0)).transpose()?)
+        row.map(|row| row.get("value")).transpose()
     }
 }
 
-fn api_key(row: &SqliteRow) -> Result<ApiKeyRow, StoreError> {
+fn api_key(row: &Row) -> Result<ApiKeyRow, StoreError> {
     Ok(ApiKeyRow {
-        hash: row.try_get("hash")?,
-        workspace: row.try_get("workspace")?,
-        role: row.try_get("role")?,
-        subject: row.try_get("subject")?,
-        label: row.try_get("label")?,
-        created_at: row.try_get("created_at")?,
-        last_used_at: row.try_get("last_used_at")?,
-        expires_at: row.try_get("expires_at")?,
+        hash: row.get("hash")?,
+        workspace: row.get("workspace")?,
+        role: row.get("role")?,
+        subject: row.get("subject")?,
+        label: row.get("label")?,
+        created_at: row.get("created_at")?,
+        last_used_at: row.get("last_used_at")?,
+        expires_at: row.get("expires_at")?,
     })
 }
 
-fn runner(row: &SqliteRow) -> Result<RunnerRow, StoreError> {
+fn runner(row: &Row) -> Result<RunnerRow, StoreError> {
     Ok(RunnerRow {
-        owner: row.try_get("owner")?,
-        id: row.try_get("id")?,
-        workspace: row.try_get("workspace")?,
-        label: row.try_get("label")?,
-        os: row.try_get("os")?,
-        capabilities: words(row, "capabilities")?,
-        token_hash: row.try_get("token_hash")?,
-        paired_at: row.try_get("paired_at")?,
-        last_seen_at: row.try_get("last_seen_at")?,
-        version: row.try_get("version")?,
-        protocol: row.try_get("protocol")?,
+        owner: row.get("owner")?,
+        id: row.get("id")?,
+        workspace: row.get("workspace")?,
+        label: row.get("label")?,
+        os: row.get("os")?,
+        capabilities: row.words("capabilities")?,
+        token_hash: row.get("token_hash")?,
+        paired_at: row.get("paired_at")?,
+        last_seen_at: row.get("last_seen_at")?,
+        version: row.get("version")?,
+        protocol: row.get("protocol")?,
     })
 }
 
-fn harness(row: &SqliteRow) -> Result<HarnessRow, StoreError> {
+fn harness(row: &Row) -> Result<HarnessRow, StoreError> {
     Ok(HarnessRow {
-        workspace: row.try_get("workspace")?,
-        id: row.try_get("id")?,
-        version: row.try_get("version")?,
-        spec: row.try_get("spec")?,
-        created_by: row.try_get("created_by")?,
-        created_at: row.try_get("created_at")?,
+        workspace: row.get("workspace")?,
+        id: row.get("id")?,
+        version: row.get("version")?,
+        spec: row.get("spec")?,
+        created_by: row.get("created_by")?,
+        created_at: row.get("created_at")?,
     })
 }
 
-fn run(row: &SqliteRow) -> Result<RunRow, StoreError> {
-    let code: Option<String> = row.try_get("error_code")?;
-    let message: Option<String> = row.try_get("error_message")?;
+fn run(row: &Row) -> Result<RunRow, StoreError> {
+    let code: Option<String> = row.get("error_code")?;
+    let message: Option<String> = row.get("error_message")?;
     Ok(RunRow {
-        id: row.try_get("id")?,
-        workspace: row.try_get("workspace")?,
-        submitted_by: row.try_get("submitted_by")?,
+        id: row.get("id")?,
+        workspace: row.get("workspace")?,
+        submitted_by: row.get("submitted_by")?,
         status: status(row)?,
-        harness_id: row.try_get("harness_id")?,
-        harness_version: row.try_get("harness_version")?,
-        case_id: row.try_get("case_id")?,
-        runtime: row.try_get("runtime")?,
-        priority: row.try_get("priority")?,
-        case_spec: row.try_get("case_spec")?,
-        lease_epoch: row.try_get("lease_epoch")?,
-        leased_by: row.try_get("leased_by")?,
-        requeues: row.try_get("requeues")?,
-        note: row.try_get("note")?,
-        result: row.try_get("result")?,
-        usage: row.try_get("usage")?,
+        harness_id: row.get("harness_id")?,
+        harness_version: row.get("harness_version")?,
+        case_id: row.get("case_id")?,
+        runtime: row.get("runtime")?,
+        priority: row.get("priority")?,
+        case_spec: row.get("case_spec")?,
+        lease_epoch: row.get("lease_epoch")?,
+        leased_by: row.get("leased_by")?,
+        requeues: row.get("requeues")?,
+        note: row.get("note")?,
+        result: row.get("result")?,
+        usage: row.get("usage")?,
         error: code.map(|code| (code, message.unwrap_or_default())),
-        created_at: row.try_get("created_at")?,
-        updated_at: row.try_get("updated_at")?,
-        started_at: row.try_get("started_at")?,
-        batch: row.try_get("batch")?,
-        verdict: row.try_get("verdict")?,
-        score: row.try_get("score")?,
+        created_at: row.get("created_at")?,
+        updated_at: row.get("updated_at")?,
+        started_at: row.get("started_at")?,
+        batch: row.get("batch")?,
+        verdict: row.get("verdict")?,
+        score: row.get("score")?,
     })
 }
 
-fn batch_row(row: &SqliteRow) -> Result<BatchRow, StoreError> {
+fn batch_row(row: &Row) -> Result<BatchRow, StoreError> {
     const VERDICTS: [&str; 5] = ["pass", "fail", "timeout", "unmeasured", "infra"];
     Ok(BatchRow {
-        id: row.try_get("batch")?,
-        label: row.try_get("label")?,
-        created_at: row.try_get("created_at")?,
-        total: unsigned(row, "total")?,
-        done: unsigned(row, "done")?,
+        id: row.get("batch")?,
+        label: row.get("label")?,
+        created_at: row.get("created_at")?,
+        total: row.unsigned("total")?,
+        done: row.unsigned("done")?,
         verdicts: VERDICTS
             .into_iter()
-            .map(|verdict| Ok((verdict.to_owned(), unsigned(row, verdict)?)))
+            .map(|verdict| Ok((verdict.to_owned(), row.unsigned(verdict)?)))
             .collect::<Result<_, StoreError>>()?,
     })
 }
 
-fn open_run(row: &SqliteRow) -> Result<OpenRun, StoreError> {
+fn open_run(row: &Row) -> Result<OpenRun, StoreError> {
     Ok(OpenRun {
-        id: row.try_get("id")?,
-        owner: row.try_get("owner")?,
-        runner: row.try_get("runner")?,
+        id: row.get("id")?,
+        owner: row.get("owner")?,
+        runner: row.get("runner")?,
         status: status(row)?,
-        priority: row.try_get("priority")?,
-        fair_group: row.try_get("fair_group")?,
-        required_caps: words(row, "required_caps")?,
-        lease_epoch: unsigned(row, "lease_epoch")?,
-        leased_by: row.try_get("leased_by")?,
-        requeues: u32::try_from(unsigned(row, "requeues")?).unwrap_or(u32::MAX),
+        priority: row.get("priority")?,
+        fair_group: row.get("fair_group")?,
+        required_caps: row.words("required_caps")?,
+        lease_epoch: row.unsigned("lease_epoch")?,
+        leased_by: row.get("leased_by")?,
+        requeues: u32::try_from(row.unsigned("requeues")?).unwrap_or(u32::MAX),
     })
 }
 
-fn status(row: &SqliteRow) -> Result<RunStatus, StoreError> {
-    RunStatus::parse(row.try_get("status")?)
-}
-
-fn words(row: &SqliteRow, column: &str) -> Result<Vec<String>, StoreError> {
-    let text: String = row.try_get(column)?;
-    Ok(text.split_ascii_whitespace().map(str::to_owned).collect())
-}
-
-fn unsigned(row: &SqliteRow, column: &'static str) -> Result<u64, StoreError> {
-    let value: i64 = row.try_get(column)?;
-    u64::try_from(value).map_err(|_| StoreError::Corrupt {
-        what: format!("{column} `{value}`"),
-    })
+fn status(row: &Row) -> Result<RunStatus, StoreError> {
+    RunStatus::parse(&row.get::<String>("status")?)
 }

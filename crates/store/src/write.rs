@@ -1,11 +1,9 @@
 //! Writes: one value per change, and the statements they become.
 
-use sqlx::sqlite::SqliteArguments;
-use sqlx::{Sqlite, SqliteConnection};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use crate::{
-    ApiKeyRow, EventRow, HarnessRow, LogRow, Millis, NewRun, RunFinish, RunnerRow, RunnerTouch, StoreError,
-};
+use crate::sql::Statement;
+use crate::{ApiKeyRow, EventRow, HarnessRow, LogRow, Millis, NewRun, RunFinish, RunnerRow, RunnerTouch};
 
 /// One change to the database.
 #[derive(Debug, Clone)]
@@ -101,6 +99,33 @@ impl Write {
             _ => true,
         }
     }
+
+    /// Picks one of `count` writers, the same for everything that concerns one row.
+    pub(crate) fn lane(&self, count: usize) -> usize {
+        if count < 2 {
+            return 0;
+        }
+        let mut hasher = DefaultHasher::new();
+        self.subject().hash(&mut hasher);
+        // Below `count`, so it fits.
+        usize::try_from(hasher.finish() % count as u64).unwrap_or_default()
+    }
+
+    fn subject(&self) -> &str {
+        match self {
+            Self::InsertApiKey(row) => &row.hash,
+            Self::DeleteApiKey { hash } | Self::TouchApiKey { hash, .. } => hash,
+            Self::DeleteExpiredApiKeys { .. } => "",
+            Self::InsertRunner(row) => &row.id,
+            Self::TouchRunner(touch) => &touch.id,
+            Self::DeleteRunner { id, .. } | Self::LeaseRun { id, .. } | Self::RequeueRun { id, .. } => id,
+            Self::InsertHarness(row) => &row.id,
+            Self::InsertRun(run) => &run.id,
+            Self::FinishRun(finish) => &finish.id,
+            Self::AppendLogs { run, .. } | Self::AppendEvent { run, .. } => run,
+            Self::InsertSecret { name, .. } => name,
+        }
+    }
 }
 
 /// What became of a write.
@@ -112,49 +137,41 @@ pub enum Outcome {
     Refused,
 }
 
-type Statement = sqlx::query::Query<'static, Sqlite, SqliteArguments>;
-
-/// Applies one write inside the caller's transaction.
-pub(crate) async fn apply(connection: &mut SqliteConnection, write: &Write) -> Result<Outcome, StoreError> {
-    let mut changed = 0;
-    match write {
-        Write::AppendLogs { run, lines } => {
-            for line in lines {
-                changed += execute(connection, append_log(run, line)).await?;
-            }
-        }
-        single => changed = execute(connection, statement(single)).await?,
+impl Outcome {
+    pub(crate) fn of(changed: u64) -> Self {
+        if changed > 0 { Self::Applied } else { Self::Refused }
     }
-    Ok(if changed > 0 {
-        Outcome::Applied
-    } else {
-        Outcome::Refused
-    })
 }
 
-async fn execute(connection: &mut SqliteConnection, statement: Statement) -> Result<u64, StoreError> {
-    Ok(statement.execute(connection).await?.rows_affected())
+/// Turns a change into its statements; it was made when any of them changed a row.
+pub(crate) fn statements(write: &Write) -> Vec<Statement> {
+    match write {
+        Write::AppendLogs { run, lines } => lines.iter().map(|line| append_log(run, line)).collect(),
+        single => vec![statement(single)],
+    }
 }
 
 fn statement(write: &Write) -> Statement {
     match write {
         Write::InsertApiKey(row) => insert_api_key(row),
         Write::DeleteApiKey { hash } => {
-            sqlx::query("DELETE FROM api_keys WHERE hash = $1").bind(hash.clone())
+            Statement::new("DELETE FROM api_keys WHERE hash = $1").bind(hash.clone())
         }
         Write::DeleteExpiredApiKeys { at } => {
-            sqlx::query("DELETE FROM api_keys WHERE expires_at <= $1").bind(*at)
+            Statement::new("DELETE FROM api_keys WHERE expires_at <= $1").bind(*at)
         }
         Write::TouchApiKey { hash, at } => {
-            sqlx::query("UPDATE api_keys SET last_used_at = $2 WHERE hash = $1")
+            Statement::new("UPDATE api_keys SET last_used_at = $2 WHERE hash = $1")
                 .bind(hash.clone())
                 .bind(*at)
         }
         Write::InsertRunner(row) => insert_runner(row),
         Write::TouchRunner(touch) => touch_runner(touch),
-        Write::DeleteRunner { owner, id } => sqlx::query("DELETE FROM runners WHERE owner = $1 AND id = $2")
-            .bind(owner.clone())
-            .bind(id.clone()),
+        Write::DeleteRunner { owner, id } => {
+            Statement::new("DELETE FROM runners WHERE owner = $1 AND id = $2")
+                .bind(owner.clone())
+                .bind(id.clone())
+        }
         Write::InsertHarness(row) => insert_harness(row),
         Write::InsertRun(run) => insert_run(run),
         Write::LeaseRun {
@@ -172,7 +189,7 @@ fn statement(write: &Write) -> Statement {
         Write::FinishRun(finish) => finish_run(finish),
         Write::AppendEvent { run, event } => append_event(run, event),
         Write::InsertSecret { name, value } => {
-            sqlx::query("INSERT INTO hub_secrets (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING")
+            Statement::new("INSERT INTO hub_secrets (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING")
                 .bind(name.clone())
                 .bind(value.clone())
         }
@@ -181,7 +198,7 @@ fn statement(write: &Write) -> Statement {
 }
 
 fn insert_api_key(row: &ApiKeyRow) -> Statement {
-    sqlx::query(
+    Statement::new(
         "INSERT INTO api_keys (hash, workspace, role, subject, label, created_at, last_used_at, expires_at)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING",
     )
@@ -196,7 +213,7 @@ fn insert_api_key(row: &ApiKeyRow) -> Statement {
 }
 
 fn insert_runner(row: &RunnerRow) -> Statement {
-    sqlx::query(
+    Statement::new(
         "INSERT INTO runners (owner, id, workspace, label, os, capabilities, token_hash, paired_at,
                               last_seen_at, version, protocol)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT DO NOTHING",
@@ -219,7 +236,7 @@ fn touch_runner(touch: &RunnerTouch) -> Statement {
         Some((version, protocol)) => (Some(version.clone()), Some(*protocol)),
         None => (None, None),
     };
-    sqlx::query(
+    Statement::new(
         "UPDATE runners SET last_seen_at = $2, os = COALESCE($3, os),
                             capabilities = COALESCE($4, capabilities),
                             version = COALESCE($5, version), protocol = COALESCE($6, protocol)
@@ -234,7 +251,7 @@ fn touch_runner(touch: &RunnerTouch) -> Statement {
 }
 
 fn insert_harness(row: &HarnessRow) -> Statement {
-    sqlx::query(
+    Statement::new(
         "INSERT INTO harnesses (workspace, id, version, spec, created_by, created_at)
          VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING",
     )
@@ -247,7 +264,7 @@ fn insert_harness(row: &HarnessRow) -> Statement {
 }
 
 fn insert_run(run: &NewRun) -> Statement {
-    sqlx::query(
+    Statement::new(
         "INSERT INTO runs (id, workspace, submitted_by, status, harness_id, harness_version, case_id,
                            runtime, priority, fair_group, case_spec, job, owner, runner,
                            required_caps, lease_epoch, requeues, note, created_at, updated_at,
@@ -276,7 +293,7 @@ fn insert_run(run: &NewRun) -> Statement {
 }
 
 fn lease_run(id: &str, epoch: u64, runner: &str, at: Millis) -> Statement {
-    sqlx::query(
+    Statement::new(
         "UPDATE runs SET status = 'running', lease_epoch = $2, leased_by = $3, updated_at = $4,
                          activity_at = $4, started_at = COALESCE(started_at, $4)
          WHERE id = $1 AND status IN ('queued', 'running') AND lease_epoch < $2",
@@ -289,7 +306,7 @@ fn lease_run(id: &str, epoch: u64, runner: &str, at: Millis) -> Statement {
 
 /// A loss is counted even when the next lease has been stored already; only the status is its own then.
 fn requeue_run(id: &str, epoch: u64, requeues: u32, at: Millis) -> Statement {
-    sqlx::query(
+    Statement::new(
         "UPDATE runs SET status = CASE WHEN lease_epoch = $2 THEN 'queued' ELSE status END,
                          requeues = CASE WHEN requeues < $3 THEN $3 ELSE requeues END,
                          updated_at = $4, activity_at = $4
@@ -306,7 +323,7 @@ fn finish_run(finish: &RunFinish) -> Statement {
         Some((code, message)) => (Some(code.clone()), Some(message.clone())),
         None => (None, None),
     };
-    sqlx::query(
+    Statement::new(
         "UPDATE runs SET status = $2, result = $4, usage = $5, error_code = $6, error_message = $7,
                          updated_at = $8, finished_at = $8, verdict = $9, score = $10
          WHERE id = $1 AND status IN ('queued', 'running')
@@ -325,15 +342,17 @@ fn finish_run(finish: &RunFinish) -> Statement {
 }
 
 fn append_log(run: &str, line: &LogRow) -> Statement {
-    sqlx::query("INSERT INTO run_logs (run_id, seq, at, line) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING")
-        .bind(run.to_owned())
-        .bind(line.seq.cast_signed())
-        .bind(line.at)
-        .bind(line.line.clone())
+    Statement::new(
+        "INSERT INTO run_logs (run_id, seq, at, line) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING",
+    )
+    .bind(run.to_owned())
+    .bind(line.seq.cast_signed())
+    .bind(line.at)
+    .bind(line.line.clone())
 }
 
 fn append_event(run: &str, event: &EventRow) -> Statement {
-    sqlx::query(
+    Statement::new(
         "INSERT INTO run_events (run_id, seq, at, kind, body) VALUES ($1, $2, $3, $4, $5)
          ON CONFLICT DO NOTHING",
     )

@@ -1,9 +1,9 @@
-//! The single writer: groups whatever is waiting into one transaction.
+//! The writers: each groups whatever is waiting for it into one transaction.
 
-use sqlx::{Connection, SqliteConnection};
+use sqlx::{Connection as _, SqliteConnection};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::write::apply;
+use crate::write::statements;
 use crate::{Outcome, StoreError, Write};
 
 /// Writes that may wait; callers beyond it wait for room. A few group commits deep, so that a stalled
@@ -25,8 +25,78 @@ pub(crate) enum Command {
     Close(oneshot::Sender<()>),
 }
 
+/// The way of one writer to its database.
+pub(crate) enum Line {
+    Sqlite(Box<SqliteConnection>),
+    /// A pool, since a connection that breaks has to be replaced.
+    #[cfg(feature = "postgres")]
+    Postgres(sqlx::PgPool),
+}
+
+impl Line {
+    async fn together(&mut self, group: &[(Write, Reply)]) -> Result<Vec<Outcome>, StoreError> {
+        let writes: Vec<_> = group.iter().map(|(write, _)| write).collect();
+        match self {
+            Self::Sqlite(connection) => {
+                let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
+                let outcomes = sqlite(&mut transaction, &writes).await?;
+                transaction.commit().await?;
+                Ok(outcomes)
+            }
+            #[cfg(feature = "postgres")]
+            Self::Postgres(pool) => crate::postgres::commit(pool, &writes).await,
+        }
+    }
+
+    /// A single statement is a transaction by itself; to say so would triple the way to the database.
+    async fn alone(&mut self, write: &Write) -> Result<Outcome, StoreError> {
+        match self {
+            Self::Sqlite(connection) if write.is_single_statement() => {
+                Ok(one(sqlite(connection, &[write]).await?))
+            }
+            Self::Sqlite(connection) => {
+                let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
+                let outcomes = sqlite(&mut transaction, &[write]).await?;
+                transaction.commit().await?;
+                Ok(one(outcomes))
+            }
+            #[cfg(feature = "postgres")]
+            Self::Postgres(pool) => Ok(one(crate::postgres::commit(pool, &[write]).await?)),
+        }
+    }
+
+    async fn close(self) {
+        match self {
+            // A failed close loses nothing: everything is committed, and the log is replayed at the next open.
+            Self::Sqlite(connection) => drop(connection.close().await),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => {}
+        }
+    }
+}
+
+fn one(outcomes: Vec<Outcome>) -> Outcome {
+    outcomes.into_iter().next().unwrap_or(Outcome::Refused)
+}
+
+async fn sqlite(connection: &mut SqliteConnection, writes: &[&Write]) -> Result<Vec<Outcome>, StoreError> {
+    let mut outcomes = Vec::with_capacity(writes.len());
+    for write in writes {
+        let mut changed = 0;
+        for statement in statements(write) {
+            changed += statement
+                .sqlite()
+                .execute(&mut *connection)
+                .await?
+                .rows_affected();
+        }
+        outcomes.push(Outcome::of(changed));
+    }
+    Ok(outcomes)
+}
+
 /// Runs until it is told to close or every sender is gone; everything handed over before is committed.
-pub(crate) async fn run(mut connection: SqliteConnection, mut commands: mpsc::Receiver<Command>) {
+pub(crate) async fn run(mut line: Line, mut commands: mpsc::Receiver<Command>) {
     let mut batch = Vec::with_capacity(GROUP);
     let mut closing = Vec::new();
     while commands.recv_many(&mut batch, GROUP).await > 0 {
@@ -40,23 +110,22 @@ pub(crate) async fn run(mut connection: SqliteConnection, mut commands: mpsc::Re
                 }
             }
         }
-        commit(&mut connection, group).await;
+        commit(&mut line, group).await;
     }
-    // A failed close loses nothing: everything is committed, and the log is replayed at the next open.
-    let _ = connection.close().await;
+    line.close().await;
     for done in closing {
         let _ = done.send(());
     }
 }
 
-async fn commit(connection: &mut SqliteConnection, group: Vec<(Write, Reply)>) {
+async fn commit(line: &mut Line, group: Vec<(Write, Reply)>) {
     if group.len() < 2 {
         for (write, reply) in group {
-            let _ = reply.send(alone(connection, &write).await);
+            let _ = reply.send(line.alone(&write).await);
         }
         return;
     }
-    match together(connection, &group).await {
+    match line.together(&group).await {
         Ok(outcomes) => {
             for ((_, reply), outcome) in group.into_iter().zip(outcomes) {
                 // The caller may be gone; the write stands all the same.
@@ -66,32 +135,8 @@ async fn commit(connection: &mut SqliteConnection, group: Vec<(Write, Reply)>) {
         // One bad write must not take its neighbours down: each gets a transaction of its own.
         Err(_) => {
             for (write, reply) in group {
-                let _ = reply.send(alone(connection, &write).await);
+                let _ = reply.send(line.alone(&write).await);
             }
         }
     }
-}
-
-async fn together(
-    connection: &mut SqliteConnection,
-    group: &[(Write, Reply)],
-) -> Result<Vec<Outcome>, StoreError> {
-    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
-    let mut outcomes = Vec::with_capacity(group.len());
-    for (write, _) in group {
-        outcomes.push(apply(&mut transaction, write).await?);
-    }
-    transaction.commit().await?;
-    Ok(outcomes)
-}
-
-/// A single statement is a transaction by itself; to say so would triple the way to the database thread.
-async fn alone(connection: &mut SqliteConnection, write: &Write) -> Result<Outcome, StoreError> {
-    if write.is_single_statement() {
-        return apply(connection, write).await;
-    }
-    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
-    let outcome = apply(&mut transaction, write).await?;
-    transaction.commit().await?;
-    Ok(outcome)
 }

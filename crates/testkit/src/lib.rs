@@ -4,9 +4,13 @@
 #[cfg(unix)]
 pub mod fake_engine;
 pub mod identity_provider;
+#[cfg(unix)]
+pub mod postgres;
 pub mod scripted_hub;
 
 #[cfg(unix)]
 pub use fake_engine::FakeEngine;
 pub use identity_provider::IdentityProvider;
+#[cfg(unix)]
+pub use postgres::Postgres;
 pub use scripted_hub::{Call, Fault, Lease, ScriptedHub};
