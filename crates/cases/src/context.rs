@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use everdict_contracts::{Fault, TraceEvent, TrackEntry};
-use everdict_exec::HostEnv;
+use everdict_exec::{HostEnv, Redactor};
 use everdict_topology::case_container::CaseContainers;
 use tokio_util::sync::CancellationToken;
 
@@ -38,6 +38,8 @@ pub struct CaseContext {
     pub services: Option<Arc<dyn TopologyPort>>,
     /// Makes the containers of cases that name an image; without one such a case is refused.
     pub containers: Option<Arc<CaseContainers>>,
+    /// What nothing of the case may show, beside the secrets of the job itself.
+    pub mask: Arc<Redactor>,
     /// Stops the case.
     pub cancel: CancellationToken,
 }

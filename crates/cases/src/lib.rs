@@ -16,6 +16,8 @@
 //! - Every wait of a service case is under the case's token and a deadline.
 //! - A harness that exits non-zero, is not found or runs out of time is evidence in the trace, not a failure.
 //! - However a case ends, its processes are dead and its scratch directory is removed, or what is left is named.
+//! - No secret that is known (of the job, of the runner, of the host's environment) is in the log, the live view or the
+//!   result, in any of the forms in which programs print it.
 //! - Values from the job reach the shell as variables, never as program text.
 
 mod case;
@@ -25,6 +27,7 @@ mod harness;
 mod job;
 mod recorder;
 mod sandbox;
+mod secrets;
 mod service;
 mod span;
 mod template;

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::output::{StreamPump, feed};
 use crate::unix::{ExitWatch, Pipes, ProcessId, Spawned};
-use crate::{CaptureLimits, Captured, ChildEnv, ExecError, OutputSink, Stream};
+use crate::{CaptureLimits, Captured, ChildEnv, ExecError, OutputSink, Redactor, Stream, StreamTap};
 
 /// How long after the main process' end its pipes may stay open. Enough for a `tee` behind it to write its last bytes,
 /// too short for a daemon that inherited the pipes to hold up a job.
@@ -55,6 +55,8 @@ pub struct Launch {
     pub grace: Duration,
     /// How much of each output stream to keep.
     pub capture: CaptureLimits,
+    /// What its output must not show.
+    pub mask: Option<Arc<Redactor>>,
 }
 
 impl Launch {
@@ -72,6 +74,7 @@ impl Launch {
             timeout: None,
             grace: Self::DEFAULT_GRACE,
             capture: CaptureLimits::default(),
+            mask: None,
         }
     }
 
@@ -186,9 +189,9 @@ pub async fn run(
         stdout,
         stderr,
     } = pipes;
-    let mut out =
-        StreamPump::new(Stream::Stdout, stdout, launch.capture, sink.clone()).map_err(watch_failed)?;
-    let mut err = StreamPump::new(Stream::Stderr, stderr, launch.capture, sink).map_err(watch_failed)?;
+    let tap = |stream| StreamTap::new(stream, launch.capture, sink.clone()).masked(launch.mask.as_ref());
+    let mut out = StreamPump::new(stdout, tap(Stream::Stdout)).map_err(watch_failed)?;
+    let mut err = StreamPump::new(stderr, tap(Stream::Stderr)).map_err(watch_failed)?;
     let input = stdin.zip(launch.stdin.take());
     let end = {
         let streams = async {

@@ -27,6 +27,7 @@ mod error;
 mod launch;
 mod output;
 mod probe;
+mod redact;
 mod scratch;
 mod unix;
 
@@ -37,6 +38,7 @@ pub use error::ExecError;
 pub use launch::{Ended, Exit, ExitStatus, Launch, Program, run};
 pub use output::{CaptureLimits, Captured, MAX_LINE_CHARS, OutputSink, Stream, StreamTap};
 pub use probe::{ProbeOutput, probe};
+pub use redact::{RedactedStream, Redactor};
 pub use scratch::{Leftover, Scratch, SweepReport, find_stale, sweep_stale};
 pub use unix::{
     Companion, CpuShare, ProcessId, become_subreaper, become_subreaper_beside_other_children, hand_over,

@@ -76,3 +76,78 @@ async fn an_endless_line_arrives_in_pieces() {
     assert!(pieces.iter().all(|piece| piece.len() <= MAX_LINE_CHARS));
     assert_eq!(pieces.concat().len(), 3_000_000);
 }
+
+/// The most memory this process ever had, in KiB. Each test is a process of its own.
+#[cfg(target_os = "linux")]
+fn peak_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// Counts, and keeps nothing.
+#[derive(Default)]
+struct Tally {
+    lines: std::sync::atomic::AtomicUsize,
+    bytes: std::sync::atomic::AtomicUsize,
+}
+
+impl everdict_exec::OutputSink for Tally {
+    fn line(&self, _stream: Stream, line: &str) {
+        use std::sync::atomic::Ordering::Relaxed;
+        self.lines.fetch_add(1, Relaxed);
+        self.bytes.fetch_add(line.len(), Relaxed);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn one_line_of_100_mb_grows_memory_by_less_than_32_mb() {
+    use std::sync::atomic::Ordering::Relaxed;
+    let world = World::new();
+    let tally = std::sync::Arc::new(Tally::default());
+    let launch = Launch {
+        mask: Some(std::sync::Arc::new(everdict_exec::Redactor::new([
+            "xxxxxxxy-secret",
+        ]))),
+        ..world.shell("head -c 100000000 /dev/zero | tr '\\0' x")
+    };
+    let before = peak_kib();
+    let exit = run(launch, Some(tally.clone()), &CancellationToken::new())
+        .await
+        .unwrap();
+    let grown = peak_kib() - before;
+    assert!(exit.success());
+    assert!(grown < 32 << 10, "grew by {grown} KiB");
+    assert_eq!(tally.bytes.load(Relaxed), 100_000_000);
+    assert_eq!(exit.stdout.bytes_left_out, 100_000_000 - (8 << 20));
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn two_hundred_mb_keep_the_first_mib_and_the_last_seven_and_the_exit_code() {
+    let world = World::new();
+    let before = peak_kib();
+    // Lines of 100 bytes, then an end of its own.
+    let exit = run(
+        world.shell("yes $(printf '%099d' 7) | head -c 200000000; printf END; exit 3"),
+        None,
+        &CancellationToken::new(),
+    )
+    .await
+    .unwrap();
+    let grown = peak_kib() - before;
+    assert_eq!(exit.status, everdict_exec::ExitStatus::Exited(3));
+    assert_eq!(exit.stdout.head.len(), 1 << 20);
+    assert_eq!(exit.stdout.tail.len(), 7 << 20);
+    let left_out = 200_000_003 - (8 << 20);
+    assert_eq!(exit.stdout.bytes_left_out, left_out);
+    assert!(
+        exit.stdout
+            .text()
+            .contains(&format!("\n[{left_out} bytes left out]\n"))
+    );
+    assert!(exit.stdout.tail.ends_with(b"END"));
+    // What is kept, once as it comes and once as it is given out.
+    assert!(grown < 32 << 10, "grew by {grown} KiB");
+}

@@ -255,6 +255,7 @@ impl<'a> Run<'a> {
             progress: Arc::new(evidence.clone()),
             services: None,
             containers: None,
+            mask: Arc::clone(&self.core.mask),
             cancel: self.cancel.clone(),
         };
         evidence.log("▶ Started: running the case on this self-hosted runner");

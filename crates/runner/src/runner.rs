@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everdict_contracts::Capability;
+use everdict_exec::Redactor;
+use secrecy::ExposeSecret as _;
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -77,6 +79,8 @@ pub(crate) struct Core {
     pub(crate) board: Board,
     pub(crate) executor: Executor,
     pub(crate) place: Place,
+    /// Knows the token.
+    pub(crate) mask: Arc<Redactor>,
     pub(crate) stop: Stop,
     /// Grows with each wish to end a back-off.
     pub(crate) try_now: watch::Sender<u64>,
@@ -115,7 +119,9 @@ impl Runner {
         let (switched_off, switches) = watch::channel(config.switched_off.clone());
         let gate = Gate::new(config.held, config.max_concurrent);
         let hub = Hub::new(session, board.clone());
+        let mask = Arc::new(Redactor::new([config.token.expose_secret()]));
         let core = Arc::new(Core {
+            mask,
             hub: hub.clone(),
             place: Place {
                 hostname: config.hostname.clone(),

@@ -34,6 +34,7 @@ impl HostPlace<'_> {
             timeout: Some(line.timeout),
             grace: Launch::DEFAULT_GRACE,
             capture: CaptureLimits::default(),
+            mask: Some(Arc::clone(&self.ctx.mask)),
         };
         let exit = everdict_exec::run(launch, sink, &self.ctx.cancel).await?;
         if !exit.survivors.is_empty() {

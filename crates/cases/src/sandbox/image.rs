@@ -37,7 +37,9 @@ pub(super) fn env(container: &CaseContainer) -> ChildEnv {
 
 impl ImagePlace<'_> {
     pub(super) async fn run(&self, line: Line<'_>, sink: Option<Arc<dyn OutputSink>>) -> Result<Ran, Fault> {
-        let tap = |stream| StreamTap::new(stream, CaptureLimits::default(), sink.clone());
+        let tap = |stream| {
+            StreamTap::new(stream, CaptureLimits::default(), sink.clone()).masked(Some(&self.ctx.mask))
+        };
         let (mut stdout, mut stderr) = (tap(Stream::Stdout), tap(Stream::Stderr));
         let mut take = |stream, bytes: &[u8]| match stream {
             CaseStream::Stdout => stdout.accept(bytes),

@@ -163,7 +163,8 @@ async fn the_environment_has_the_declared_and_the_run_and_nothing_of_the_host() 
         text.lines()
             .find_map(|line| line.strip_prefix(&format!("{name}=")))
     };
-    assert_eq!(value("OPENAI_API_KEY"), Some("host-key"));
+    // Only what is exactly the key becomes a mask.
+    assert_eq!(value("OPENAI_API_KEY"), Some("***"));
     assert_eq!(value("OPENAI_BASE_URL"), Some("http://declared"));
     assert_eq!(value("MY_VAR"), Some("a b"));
     assert_eq!(value("EVERDICT_RUN_ID"), Some("evd-run-1"));

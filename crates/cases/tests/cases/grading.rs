@@ -112,7 +112,8 @@ async fn the_judge_key_reaches_graders_and_not_the_agent() {
     for line in [
         "EVERDICT_JUDGE_MODEL=judge-model",
         "EVERDICT_JUDGE_PROVIDER=anthropic",
-        "ANTHROPIC_API_KEY=judge-key",
+        // Only what is exactly the key becomes a mask.
+        "ANTHROPIC_API_KEY=***",
         "ANTHROPIC_BASE_URL=http://judge",
     ] {
         assert!(

@@ -6,6 +6,7 @@ mod cancel;
 mod command;
 mod grading;
 mod harnesses;
+mod secrets;
 mod world;
 
 use std::path::Path;
@@ -72,6 +73,7 @@ impl World {
             progress: self.seen.clone(),
             services: None,
             containers: None,
+            mask: Arc::new(everdict_exec::Redactor::none()),
             cancel: self.cancel.clone(),
         }
     }

@@ -93,6 +93,7 @@ pub async fn without_docker(job: Value) -> Result<CaseResult, Fault> {
         progress: Arc::new(Seen::default()),
         services: None,
         containers: None,
+        mask: Arc::new(everdict_exec::Redactor::none()),
         cancel: CancellationToken::new(),
     };
     let job: CaseJob = decode(job).expect("a well-formed job");
@@ -114,6 +115,7 @@ impl World {
             progress: self.seen.clone(),
             services: None,
             containers: Some(Arc::clone(&self.containers)),
+            mask: Arc::new(everdict_exec::Redactor::none()),
             cancel: self.cancel.clone(),
         };
         let job: CaseJob = decode(job).expect("a well-formed job");

@@ -275,6 +275,7 @@ impl Stage {
             progress: self.seen.clone(),
             containers: None,
             services: Some(Arc::new(Port(Arc::clone(&self.local)))),
+            mask: Arc::new(everdict_exec::Redactor::none()),
             cancel: self.cancel.clone(),
         };
         run_leased_job(&job, &ctx).await

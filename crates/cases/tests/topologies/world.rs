@@ -107,6 +107,7 @@ impl World {
             progress: self.seen.clone(),
             services: Some(Arc::new(DockerTopologies::new(Arc::clone(&self.runtime)))),
             containers: None,
+            mask: Arc::new(everdict_exec::Redactor::none()),
             cancel: CancellationToken::new(),
         };
         run_leased_job(&job, &ctx).await

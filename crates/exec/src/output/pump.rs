@@ -9,6 +9,7 @@ use tokio::net::unix::pipe;
 use super::capture::{Capture, CaptureLimits, Captured};
 use super::lines::LineSplitter;
 use super::{OutputSink, Stream};
+use crate::redact::{RedactedStream, Redactor};
 
 /// A quarter of a Linux pipe: large enough that a flood costs few reads, small enough to hold two per launch.
 const READ_BYTES: usize = 16 * 1024;
@@ -19,6 +20,8 @@ pub struct StreamTap {
     capture: Capture,
     lines: LineSplitter,
     sink: Option<Arc<dyn OutputSink>>,
+    /// Before all else: what is kept and what is shown know no secret.
+    mask: Option<RedactedStream>,
 }
 
 impl StreamTap {
@@ -30,11 +33,31 @@ impl StreamTap {
             capture: Capture::new(limits),
             lines: LineSplitter::default(),
             sink,
+            mask: None,
         }
+    }
+
+    /// Masks what `redactor` knows.
+    #[must_use]
+    pub fn masked(mut self, redactor: Option<&Arc<Redactor>>) -> Self {
+        self.mask = redactor
+            .filter(|redactor| !redactor.is_empty())
+            .map(Redactor::stream);
+        self
     }
 
     /// Takes the next bytes; how the stream is sliced makes no difference.
     pub fn accept(&mut self, bytes: &[u8]) {
+        match &mut self.mask {
+            None => self.take(bytes),
+            Some(mask) => {
+                let bytes = mask.push(bytes).into_owned();
+                self.take(&bytes);
+            }
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
         self.capture.push(bytes);
         if let Some(sink) = &self.sink {
             let stream = self.stream;
@@ -46,6 +69,9 @@ impl StreamTap {
     /// Flushes the unfinished line and gives out what was kept.
     #[must_use]
     pub fn finish(mut self) -> Captured {
+        if let Some(mask) = self.mask.take() {
+            self.take(&mask.finish());
+        }
         if let Some(sink) = &self.sink {
             self.lines.finish(&mut |line| sink.line(self.stream, line));
         }
@@ -60,17 +86,9 @@ pub(crate) struct StreamPump {
 }
 
 impl StreamPump {
-    pub(crate) fn new(
-        stream: Stream,
-        source: OwnedFd,
-        limits: CaptureLimits,
-        sink: Option<Arc<dyn OutputSink>>,
-    ) -> io::Result<Self> {
+    pub(crate) fn new(source: OwnedFd, tap: StreamTap) -> io::Result<Self> {
         let source = Some(pipe::Receiver::from_owned_fd(source)?);
-        Ok(Self {
-            source,
-            tap: StreamTap::new(stream, limits, sink),
-        })
+        Ok(Self { source, tap })
     }
 
     /// Reads until the last writer is gone. Cancel safe: a byte that was read has been accepted.
