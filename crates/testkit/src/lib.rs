@@ -6,6 +6,7 @@ pub mod fake_engine;
 pub mod identity_provider;
 #[cfg(unix)]
 pub mod postgres;
+pub mod registry;
 pub mod scripted_hub;
 
 #[cfg(unix)]
@@ -13,4 +14,5 @@ pub use fake_engine::FakeEngine;
 pub use identity_provider::IdentityProvider;
 #[cfg(unix)]
 pub use postgres::Postgres;
+pub use registry::{Registry, RegistryImage};
 pub use scripted_hub::{Call, Fault, Lease, ScriptedHub};
