@@ -203,8 +203,11 @@ impl Wait<'_> {
         if code == 0 && self.may_finish {
             return Ok(Ready::Finished);
         }
-        let view = self.engine.inspect_container(self.container).await;
-        let (oom_killed, error) = view.map(|view| (view.oom_killed, view.error)).unwrap_or_default();
+        let (oom_killed, error) = match self.engine.inspect_container(self.container).await {
+            Ok(view) => (view.oom_killed, view.error),
+            Err(error) if error.is_absence() => return Err(NotReadyReason::Engine(error)),
+            Err(_) => Default::default(),
+        };
         Err(NotReadyReason::Ended {
             code,
             oom_killed,

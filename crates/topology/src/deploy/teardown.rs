@@ -39,7 +39,9 @@ pub enum DebtObject {
         name: String,
     },
     /// The daemon didn't even tell what there is.
-    Everything,
+    Everything {
+        topology: String,
+    },
 }
 
 impl fmt::Display for DebtObject {
@@ -48,7 +50,7 @@ impl fmt::Display for DebtObject {
             Self::Container { name, .. } => write!(f, "container {name}"),
             Self::Network { id, name } => write!(f, "network {name} ({id})"),
             Self::Volume { name } => write!(f, "volume {name}"),
-            Self::Everything => f.write_str("everything"),
+            Self::Everything { topology } => write!(f, "everything of {topology}"),
         }
     }
 }
@@ -66,7 +68,9 @@ impl Debt {
             DebtObject::Container { id, .. } => engine.remove_container(id).await,
             DebtObject::Network { id, .. } => engine.remove_network(id).await,
             DebtObject::Volume { name } => engine.remove_volume(name).await,
-            DebtObject::Everything => return tear_down(engine, &self.install, &self.topology).await.pop(),
+            DebtObject::Everything { .. } => {
+                return tear_down(engine, &self.install, &self.topology).await.pop();
+            }
         };
         let why = result.err()?.to_string();
         Some(Self { why, ..self })
@@ -94,6 +98,9 @@ pub(crate) async fn tear_down(engine: &Engine, install: &str, topology: &str) ->
         install,
         topology,
     };
+    let all = || DebtObject::Everything {
+        topology: topology.to_owned(),
+    };
     // Long enough for a second try, and short of a third.
     let limit = engine.clean_up_limit();
     let deadline = Instant::now() + limit;
@@ -107,7 +114,7 @@ pub(crate) async fn tear_down(engine: &Engine, install: &str, topology: &str) ->
                 Ok(Round::Removed) => continue,
                 Ok(Round::Resisted) => heard = Instant::now(),
                 Err(error) => {
-                    debts = vec![remover.debt(DebtObject::Everything, &error)];
+                    debts = vec![remover.debt(all(), &error)];
                     if error.kind == EngineErrorKind::Unreachable && heard.elapsed() >= AWAY_LIMIT {
                         return;
                     }
@@ -118,7 +125,7 @@ pub(crate) async fn tear_down(engine: &Engine, install: &str, topology: &str) ->
     };
     if timeout_at(deadline, rounds).await.is_err() && debts.is_empty() {
         let error = EngineError::timed_out("remove a topology", limit);
-        debts.push(remover.debt(DebtObject::Everything, &error));
+        debts.push(remover.debt(all(), &error));
     }
     debts
 }

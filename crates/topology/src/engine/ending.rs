@@ -13,12 +13,15 @@ use super::{Engine, EngineError, EngineErrorKind};
 /// How long a daemon that ends its containers because it is told to stop may still answer: it hangs up right after.
 const DOUBT: Duration = Duration::from_secs(1);
 
+/// How long a daemon may take to greet a newcomer before it counts as gone. It takes milliseconds as a rule.
+const GREETING: Duration = Duration::from_secs(1);
+
 /// Exit codes of containers that were told to end: politely and with manners, by KILL, by TERM.
 const TOLD_TO_END: [i64; 3] = [0, 137, 143];
 
 impl Engine {
-    /// Waits, for as long as it takes, until a container has ended by itself, and gives out its exit code. An end that
-    /// may be the daemon's own doing is given out a second later, unless it is `fine`.
+    /// Waits, for as long as it takes, until a container has ended by itself, and gives out its exit code. Unless the end
+    /// is `fine`, the daemon is asked whether it is going itself; an end that looks like that is given out a second later.
     ///
     /// # Errors
     /// [`EngineErrorKind::NotFound`] when it is gone, [`EngineErrorKind::Unreachable`] when the daemon goes away.
@@ -30,13 +33,34 @@ impl Engine {
             code = self.wait_for_exit(id) => code?,
             error = &mut hang_up => return Err(error),
         };
+        if fine(code) {
+            return Ok(code);
+        }
+        if let Some(error) = self.turned_away().await {
+            return Err(error);
+        }
         if TOLD_TO_END.contains(&code)
-            && !fine(code)
             && let Ok(error) = timeout(DOUBT, hang_up).await
         {
             return Err(error);
         }
         Ok(code)
+    }
+
+    /// Asks as a newcomer. A daemon that was told to stop lets nobody in from then on, ends its containers, which takes a
+    /// while, and hangs up on those who are in last of all.
+    async fn turned_away(&self) -> Option<EngineError> {
+        const OPERATION: &str = "watch a container";
+        match timeout(GREETING, Self::connect(&self.address)).await {
+            Ok(Ok(_)) => None,
+            Ok(Err(error)) if error.kind == EngineErrorKind::Unreachable => Some(EngineError {
+                operation: OPERATION,
+                ..error
+            }),
+            // It has its own reasons, and answers.
+            Ok(Err(_)) => None,
+            Err(_) => Some(EngineError::timed_out(OPERATION, GREETING)),
+        }
     }
 
     /// Waits, for as long as it takes, until a container has ended, and gives out its exit code.

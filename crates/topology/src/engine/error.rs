@@ -124,6 +124,14 @@ impl EngineError {
         self.kind == EngineErrorKind::NotFound
     }
 
+    /// Tells whether it is the daemon that isn't there: what it would have said is nobody's to guess.
+    pub(crate) fn is_absence(&self) -> bool {
+        matches!(
+            self.kind,
+            EngineErrorKind::Unreachable | EngineErrorKind::TimedOut
+        )
+    }
+
     /// Turns the error into the failure of a case: the machine's, but for an image that can't run.
     pub fn into_fault(self) -> Fault {
         let code = match self.kind {

@@ -61,6 +61,9 @@ impl PullFailureKind {
             "403 forbidden",
             "incorrect username or password",
         ]) || matches!(status, Some(401 | 403))
+            // All that is left of a registry's 403 when it was asked for the head of a manifest only.
+            || text.trim() == "denied"
+            || text.trim().ends_with(": denied")
         {
             Self::Login
         } else if says(&[
@@ -214,6 +217,17 @@ mod tests {
                 Some(500),
                 "Head \"https://r.io/v2/x/manifests/1\": unauthorized: authentication required",
                 Kind::Login,
+            ),
+            (Some(500), "denied", Kind::Login),
+            (
+                Some(500),
+                "Head \"https://r.io/v2/x/manifests/1\": denied",
+                Kind::Login,
+            ),
+            (
+                Some(500),
+                "open /var/lib/docker/tmp/x: permission denied",
+                Kind::Other,
             ),
             (
                 Some(500),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bollard::auth::DockerCredentials;
 use bollard::errors::Error;
 use bollard::models::{DistributionInspect, ImageInspect};
-use bollard::query_parameters::CreateImageOptionsBuilder;
+use bollard::query_parameters::{CreateImageOptionsBuilder, RemoveImageOptionsBuilder};
 use everdict_contracts::{Fault, RegistryAuth};
 use futures_util::StreamExt as _;
 use tokio::sync::watch;
@@ -17,7 +17,7 @@ use super::platform::Platform;
 use super::progress::PullProgress;
 use super::reference::{ImageRef, user_of};
 use super::{PresentImage, now};
-use crate::engine::{Engine, EngineError, EngineErrorKind, READ_LIMIT};
+use crate::engine::{Engine, EngineError, EngineErrorKind, READ_LIMIT, REMOVE_LIMIT};
 
 /// For asking the registry about an image: two requests, and a login before them. After it the pull itself shows what
 /// is wrong.
@@ -72,8 +72,12 @@ impl Pull {
             let words = "the image isn't there after it was pulled";
             return Err(self.fault(PullFailureKind::Other, words));
         };
-        self.check_platform(&machine, &Platform::of_image(&found))?;
+        // Ours from now on, also when it can't run here and resists.
         self.record(&found);
+        if let Err(fault) = self.check_platform(&machine, &Platform::of_image(&found)) {
+            self.remove(&found).await;
+            return Err(fault);
+        }
         self.say(format!(
             "pulled {} in {:.0} s",
             self.image,
@@ -249,6 +253,17 @@ impl Pull {
                 }
                 Some(Err(error)) => return Err(PullError::from(error)),
             }
+        }
+    }
+
+    /// Takes back what was pulled in vain. What resists stays in the ledger, for the disk budget.
+    async fn remove(&self, found: &ImageInspect) {
+        let options = RemoveImageOptionsBuilder::default().build();
+        let name = self.reference.to_string();
+        let call = self.engine.docker().remove_image(&name, Some(options), None);
+        match self.engine.call("remove an image", REMOVE_LIMIT, call).await {
+            Ok(_) => self.note(|ledger| ledger.change(|entries| _ = entries.remove(&id_of(found)))),
+            Err(error) => tracing::warn!(image = %name, %error, "an image that can't run here stays for now"),
         }
     }
 

@@ -120,7 +120,7 @@ impl Warm {
             DebtObject::Container { id, .. } => self.standing.members.iter().any(|up| up.id == *id),
             DebtObject::Network { id, .. } => self.standing.network == *id,
             DebtObject::Volume { name } => self.plan.volumes.contains(name),
-            DebtObject::Everything => true,
+            DebtObject::Everything { .. } => true,
         }
     }
 

@@ -141,8 +141,11 @@ pub(super) async fn broken(engine: &Engine, lease: &TopologyLease) -> Fault {
                 Ok(code) => code,
                 Err(error) => return error.into_fault(),
             };
-            let view = engine.inspect_container(&id).await;
-            let (oom_killed, error) = view.map(|view| (view.oom_killed, view.error)).unwrap_or_default();
+            let (oom_killed, error) = match engine.inspect_container(&id).await {
+                Ok(view) => (view.oom_killed, view.error),
+                Err(error) if error.is_absence() => return error.into_fault(),
+                Err(_) => Default::default(),
+            };
             let log = engine
                 .log_tail(&id, LogQuery::tail(BROKEN_LOG_LINES))
                 .await
