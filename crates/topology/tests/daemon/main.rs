@@ -3,6 +3,10 @@
 
 mod world;
 
+#[path = "../shared/bad_specs.rs"]
+#[cfg(target_os = "linux")]
+mod bad_specs;
+
 mod browser;
 mod case_image;
 mod cpus;
@@ -12,4 +16,12 @@ mod egress;
 mod one_shot;
 mod prepared;
 mod process;
+mod program;
 mod reaper;
+mod registry;
+mod registry_world;
+mod verdicts;
+
+/// Daemons of the tests' own, in name spaces.
+#[cfg(target_os = "linux")]
+mod private;

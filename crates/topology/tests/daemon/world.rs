@@ -290,7 +290,7 @@ fn nanos() -> u128 {
 }
 
 /// Reports a test that cannot run here.
-fn skip(test: &str, why: &str) {
+pub fn skip(test: &str, why: &str) {
     let line = format!("SKIPPED {test}: {why}\n");
     eprint!("{line}");
     #[expect(

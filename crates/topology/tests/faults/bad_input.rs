@@ -1,31 +1,12 @@
 //! What can't run is refused with its place and the way out, and before anything is created on the daemon.
 
-use everdict_contracts::{ErrorCode, FailureClass, ServiceHarness, decode};
+use everdict_contracts::{FailureClass, ServiceHarness, decode};
 use everdict_testkit::fake_engine::{FakeImage, Op, PullScript};
 use everdict_topology::runtime::TopologyRuntime as _;
 use serde_json::{Value, json};
 
+use crate::bad_specs::{changed, refusal, refused};
 use crate::world::{WEB, World, harness, stock};
-
-/// A valid spec with each kind of name in it, and a change at a JSON pointer.
-fn changed(at: &str, change: &Value) -> Value {
-    let mut spec = json!({
-        "id": "shop", "version": "1.0.0",
-        "services": [
-            {"name": "web", "image": WEB, "port": 8080, "needs": ["api"], "env": {"API": "{{api.url}}"}},
-            {"name": "api", "image": WEB, "port": 8080},
-            {"name": "job", "image": WEB},
-        ],
-        "dependencies": [{"store": "redis", "role": "cache", "isolateBy": "key-prefix", "inject": [{"env": "CACHE"}]}],
-        "frontDoor": {"service": "web", "submit": "POST /runs"},
-        "traceSource": {"kind": "otel", "endpoint": "http://127.0.0.1:1"},
-    });
-    if !at.is_empty() {
-        let (parent, field) = at.rsplit_once('/').unwrap();
-        spec.pointer_mut(parent).unwrap()[field] = change.clone();
-    }
-    spec
-}
 
 /// Nothing was asked of the daemon that changes it.
 fn nothing_was_made(world: &World, what: &str) {
@@ -44,125 +25,8 @@ fn nothing_was_made(world: &World, what: &str) {
 async fn the_spec_that_the_bad_ones_are_made_of_is_good() {
     let world = World::new();
     let runtime = world.runtime().await;
-    let spec: ServiceHarness = decode(changed("", &Value::Null)).unwrap();
+    let spec: ServiceHarness = decode(changed(WEB, "", &Value::Null)).unwrap();
     runtime.ensure_topology(&spec, &world.scope("r1")).await.unwrap();
-}
-
-/// Place of the change, the change, the path that the refusal begins with, and words of the way out.
-#[expect(clippy::too_many_lines, reason = "a table")]
-fn refused() -> Vec<(&'static str, Value, &'static str, &'static str)> {
-    vec![
-        // Unknown services, in each place that names one.
-        (
-            "/frontDoor/service",
-            json!("nope"),
-            "harnessSpec.frontDoor.service",
-            "the services are api, job, web",
-        ),
-        (
-            "/services/0/needs",
-            json!(["nope"]),
-            "harnessSpec.services[0].needs[0]",
-            "the services are api, job, web",
-        ),
-        (
-            "/dependencies/0/service",
-            json!("nope"),
-            "harnessSpec.dependencies[0].service",
-            "the services are",
-        ),
-        (
-            "/services/0/wiring",
-            json!([{"service": "nope"}]),
-            "harnessSpec.services[0].wiring[0].service",
-            "the services are",
-        ),
-        // Peers that can't be reached.
-        (
-            "/services/0/env",
-            json!({"A": "{{job.url}}"}),
-            "harnessSpec.services[0].env.A",
-            "`job`",
-        ),
-        (
-            "/services/1/env",
-            json!({"A": "{{web.url}}"}),
-            "harnessSpec.services[1].env.A",
-            "needs",
-        ),
-        // A field of a store that it doesn't have.
-        (
-            "/dependencies/0/inject",
-            json!([{"env": "A", "template": "{database}"}]),
-            "harnessSpec.dependencies[0].inject[0].template",
-            "url",
-        ),
-        // A cycle.
-        (
-            "/services/1/needs",
-            json!(["web"]),
-            "harnessSpec.services",
-            "needs",
-        ),
-        // Ports that can't be had, and a front door without one.
-        (
-            "/services/0/port",
-            json!(0),
-            "harnessSpec.services[0].port",
-            "1 to 65535",
-        ),
-        (
-            "/services/0/port",
-            json!(70000),
-            "harnessSpec.services[0].port",
-            "1 to 65535",
-        ),
-        (
-            "/frontDoor/service",
-            json!("job"),
-            "harnessSpec.frontDoor.service",
-            "give it a `port`",
-        ),
-        // Two members of one name would take each other's address.
-        (
-            "/services/2/name",
-            json!("WEB"),
-            "harnessSpec.services[2].name",
-            "each",
-        ),
-        (
-            "/services/2/name",
-            json!("shop-redis"),
-            "harnessSpec.services[2].name",
-            "choose another",
-        ),
-        // Images that are none.
-        (
-            "/services/1/image",
-            json!("No Such Form"),
-            "harnessSpec.services[1].image",
-            "`No Such Form`",
-        ),
-        // Volumes that the member hasn't allowed.
-        (
-            "/services/1/volumes",
-            json!(["/:/host"]),
-            "harnessSpec.services[1].volumes[0]",
-            "allow",
-        ),
-        (
-            "/services/1/volumes",
-            json!(["/var/run/docker.sock:/var/run/docker.sock"]),
-            "harnessSpec.services[1].volumes[0]",
-            "allow",
-        ),
-        (
-            "/services/1/volumes",
-            json!(["ok:/x", "../up:/y"]),
-            "harnessSpec.services[1].volumes[1]",
-            "`",
-        ),
-    ]
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -172,27 +36,9 @@ async fn every_bad_spec_is_refused_with_its_path_and_the_way_out_before_anything
         let world = World::new();
         let runtime = world.runtime().await;
         let what = format!("{at} = {change}");
-        // What the schema refuses never reaches the runtime; its words stand under the same path.
-        let (words, code) = match decode::<ServiceHarness>(changed(at, &change)) {
-            Err(error) => (
-                format!("harnessSpec.{error}").replace("at `", ""),
-                ErrorCode::BadRequest,
-            ),
-            Ok(spec) => {
-                let fault = runtime
-                    .ensure_topology(&spec, &world.scope("r1"))
-                    .await
-                    .err()
-                    .unwrap_or_else(|| panic!("{what} was taken"));
-                assert_eq!(
-                    (fault.failure().class, fault.failure().retryable),
-                    (FailureClass::Config, false),
-                    "{what}: {fault:?}"
-                );
-                (fault.message.clone(), fault.code)
-            }
-        };
-        assert_eq!(code, ErrorCode::BadRequest, "{what}: {words}");
+        let spec = changed(WEB, at, &change);
+        let words = refusal(&runtime, spec, &world.scope("r1")).await;
+        let words = words.unwrap_or_else(|| panic!("{what} was taken"));
         if !words.starts_with(path) || !words.contains(way_out) {
             wrong.push(format!("{what}: {words}"));
         }
@@ -204,7 +50,7 @@ async fn every_bad_spec_is_refused_with_its_path_and_the_way_out_before_anything
 
 #[test]
 fn an_unknown_store_is_refused_where_it_is_named_with_those_there_are() {
-    let spec = changed("/dependencies/0/store", &json!("mongodb"));
+    let spec = changed(WEB, "/dependencies/0/store", &json!("mongodb"));
     let error = decode::<ServiceHarness>(spec).unwrap_err();
     assert_eq!(error.path, "dependencies[0].store");
     for known in ["postgres", "redis", "minio"] {

@@ -6,6 +6,8 @@ mod world;
 
 mod addresses;
 mod bad_input;
+#[path = "../shared/bad_specs.rs"]
+mod bad_specs;
 mod budget;
 mod cleanup;
 mod daemon;
