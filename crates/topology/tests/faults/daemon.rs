@@ -18,8 +18,8 @@ async fn a_daemon_that_restarts_in_mid_deploy_is_the_machines_fault_and_leaves_n
     let restart = async {
         world
             .fake
-            .until("it waits", SOON, |fake| {
-                !fake.calls_of(Op::ContainerWait).is_empty()
+            .until("it waits, and hears of a hang-up", SOON, |fake| {
+                !fake.calls_of(Op::ContainerWait).is_empty() && !fake.calls_of(Op::Events).is_empty()
             })
             .await;
         world.fake.restart();
@@ -43,8 +43,8 @@ async fn a_daemon_that_ends_containers_before_it_hangs_up_is_the_machines_fault_
     let shut_down = async {
         world
             .fake
-            .until("it waits", SOON, |fake| {
-                !fake.calls_of(Op::ContainerWait).is_empty()
+            .until("it waits, and hears of a hang-up", SOON, |fake| {
+                !fake.calls_of(Op::ContainerWait).is_empty() && !fake.calls_of(Op::Events).is_empty()
             })
             .await;
         world.fake.stop_containers();
