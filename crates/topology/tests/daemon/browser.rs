@@ -158,6 +158,12 @@ async fn twenty_browsers_some_cancelled_and_some_crashed_leave_no_process() {
             cdp_ports.push(browser.cdp_base().trim_start_matches("http://").to_owned());
             let id = world.container_ids().await[browser.container()].clone();
             assert!(processes_of(&id) > 0, "a browser has processes");
+            // So its profile, with the lock of a crashed one, is its container's and goes with it.
+            let view = world.docker.inspect_container(&id, None).await.unwrap();
+            assert!(
+                view.mounts.unwrap_or_default().is_empty(),
+                "nothing is kept outside of it"
+            );
             browsers.push(id.clone());
             if number % 5 == 0 {
                 world.engine.kill_container(&id, "SIGKILL").await.unwrap();

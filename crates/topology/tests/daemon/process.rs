@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
+use everdict_contracts::ServiceHarness;
 use everdict_topology::labels::Owner;
 use everdict_topology::process::this_owner;
 use everdict_topology::runtime::TopologyRuntime as _;
@@ -34,7 +35,7 @@ impl Runner {
         Self::start_to(world, watched, "drive")
     }
 
-    /// The same with something else to do: `drive` a browser, or `leave` and take everything down.
+    /// The same with something else to do: `drive` a browser, `keep` files meanwhile, or `leave` and take everything down.
     pub fn start_to(world: &World, watched: bool, what: &str) -> Self {
         let role = serde_json::json!({
             "install": world.install, "state": world.state.path(), "watched": watched, "what": what,
@@ -75,6 +76,13 @@ impl Drop for Runner {
     }
 }
 
+/// A full harness whose front door keeps files: a named volume beside the anonymous one of a store.
+fn keeping() -> ServiceHarness {
+    let mut spec = full_harness();
+    spec.services[0].volumes = Some(vec!["files:/files".to_owned()]);
+    spec
+}
+
 /// Does nothing in a usual run; in a process that [`Runner::start`] has started, it is the runner or its watchdog.
 #[tokio::test(flavor = "multi_thread")]
 async fn plays_a_role() {
@@ -99,7 +107,12 @@ async fn plays_a_role() {
     let runtime = world.runtime_in(&state, owner, false).await;
     println!("deploying");
     let scope = world.scope("r1");
-    let lease = runtime.ensure_topology(&full_harness(), &scope).await.unwrap();
+    let spec = if role["what"] == "keep" {
+        keeping()
+    } else {
+        full_harness()
+    };
+    let lease = runtime.ensure_topology(&spec, &scope).await.unwrap();
     if role["what"] == "leave" {
         drop(lease);
         println!("leaving");

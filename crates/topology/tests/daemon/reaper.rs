@@ -35,15 +35,15 @@ async fn nothing_is_left(world: &World) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_runner_killed_while_driving_leaves_nothing() {
     in_world("killed_while_driving", |world| async move {
-        let mut runner = Runner::start(&world, true);
+        let mut runner = Runner::start_to(&world, true, "keep");
         runner.wait_for("driving");
         assert_eq!(
             world.ours().await.len(),
-            5,
-            "three containers, a browser, a network"
+            6,
+            "three containers, a browser, a network, a volume"
         );
         let volumes = world.mounted_volumes().await;
-        assert!(!volumes.is_empty(), "a store has one");
+        assert_eq!(volumes.len(), 2, "a store's, and the one for files: {volumes:?}");
         runner.kill();
         nothing_is_left(&world).await;
         let left = world.volume_names().await;
@@ -100,7 +100,7 @@ async fn kill_after(world: &World, runner: &mut Runner, pause: Duration) -> usiz
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_watchdog_the_next_start_sweeps() {
     in_world("next_start_sweeps", |world| async move {
-        let mut runner = Runner::start(&world, false);
+        let mut runner = Runner::start_to(&world, false, "keep");
         runner.wait_for("driving");
         let runtime = world.runtime().await;
         let alive = runtime.sweep().await;
@@ -111,12 +111,12 @@ async fn without_a_watchdog_the_next_start_sweeps() {
             alive.found
         );
         let volumes = world.mounted_volumes().await;
-        assert!(!volumes.is_empty(), "a store has one");
+        assert_eq!(volumes.len(), 2, "a store's, and the one for files: {volumes:?}");
         runner.kill();
         let begin = Instant::now();
         let dead = runtime.sweep().await;
         assert!(begin.elapsed() < LIMIT, "{:?}", begin.elapsed());
-        assert_eq!(dead.removed.len(), 5, "{dead:?}");
+        assert_eq!(dead.removed.len(), 6, "{dead:?}");
         assert_eq!(world.ours().await, Vec::<String>::new());
         let left = world.volume_names().await;
         assert!(volumes.iter().all(|volume| !left.contains(volume)), "{volumes:?}");
