@@ -238,6 +238,21 @@ impl World {
         )
     }
 
+    /// A runner that kills itself when it has taken this step of an attempt.
+    pub fn runner_dying_at(&self, token: &str, args: &[&str], hop: &str) -> Child {
+        let mut command = Command::new(&self.binary);
+        command
+            .args(["runner", "--api-url", &self.url()])
+            .args(args)
+            .env("EVERDICT_HOME", self.home.path())
+            .env("EVERDICT_RUNNER_TOKEN", token)
+            .env("EVERDICT_TEST_DIE_AT", hop);
+        Child::start(
+            command,
+            &self.home.path().join(format!("doomed-{hop}-{}.log", free_port())),
+        )
+    }
+
     /// Runs a command of the binary to its end, and gives out the JSON that it prints.
     pub fn command(&self, args: &[&str]) -> Value {
         let mut command = Command::new(&self.binary);

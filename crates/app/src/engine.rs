@@ -44,6 +44,8 @@ pub struct RunnerPlan {
     pub poll_interval: Duration,
     /// Scratch directories are made in here. One folder serves several runners.
     pub work_root: PathBuf,
+    /// Begun attempts and undelivered results are kept in here.
+    pub state_dir: PathBuf,
     /// Capabilities the member doesn't want to offer.
     pub switched_off: BTreeSet<Capability>,
 }
@@ -207,6 +209,7 @@ pub(crate) fn config(plan: RunnerPlan, host_env: &Arc<HostEnv>) -> RunnerConfig 
         Arc::clone(host_env),
         plan.work_root,
     );
+    config.state_dir = Some(plan.state_dir);
     config.max_concurrent = plan.max_concurrent;
     config.wait_ms = u32::try_from(plan.wait.as_millis()).unwrap_or(u32::MAX);
     config.heartbeat_ms = plan.heartbeat.map(millis);

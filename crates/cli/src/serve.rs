@@ -232,6 +232,7 @@ pub(crate) fn plan(
             .work_root
             .clone()
             .unwrap_or_else(|| context.paths.work_root()),
+        state_dir: context.paths.state_dir().to_owned(),
         switched_off: std::collections::BTreeSet::new(),
     }
 }

@@ -39,7 +39,10 @@ pub use launch::{Ended, Exit, ExitStatus, Launch, Program, run};
 pub use output::{CaptureLimits, Captured, MAX_LINE_CHARS, OutputSink, Stream, StreamTap};
 pub use probe::{ProbeOutput, probe};
 pub use redact::{RedactedStream, Redactor};
-pub use scratch::{Leftover, Scratch, SweepReport, find_stale, sweep_stale};
+pub use scratch::{GroupNotes, Leftover, Scratch, SweepReport, find_stale, sweep_stale};
+#[cfg(debug_assertions)]
+#[doc(hidden)]
+pub use unix::die;
 pub use unix::{
     Companion, CpuShare, ProcessId, become_subreaper, become_subreaper_beside_other_children, hand_over,
     share_cpus,

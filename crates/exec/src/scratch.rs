@@ -5,19 +5,23 @@ mod sweep;
 
 use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 pub use remove::Leftover;
 pub use sweep::{SweepReport, find_stale, sweep_stale};
 
-use crate::{ExecError, contained_in};
+use crate::{ExecError, ProcessId, contained_in};
 
 /// What each scratch directory's name starts with.
 const PREFIX: &str = "everdict-";
 
 /// The file that proves whose a scratch directory is.
 pub(crate) const MARKER_FILE: &str = ".everdict-scratch";
+
+/// The process groups of the launches in it.
+pub(crate) const GROUPS_FILE: &str = ".everdict-groups";
 
 /// A directory for one job: `work` to work in, `home` and `tmp` for its environment. Only this user can enter it.
 ///
@@ -81,6 +85,12 @@ impl Scratch {
         &self.tmp
     }
 
+    /// Where the process groups of this job's launches are noted.
+    #[must_use]
+    pub fn group_notes(&self) -> GroupNotes {
+        GroupNotes(self.path.join(GROUPS_FILE))
+    }
+
     /// Joins a path of the job to the directory; see [`contained_in`] for what is refused.
     pub fn contained(&self, rel: &str) -> Result<PathBuf, ExecError> {
         contained_in(&self.path, rel)
@@ -104,6 +114,23 @@ impl Scratch {
         } else {
             Err(leftovers)
         }
+    }
+}
+
+/// Notes the process groups of a job's launches, so that whoever sweeps after a crash finds them although their processes
+/// may have shed the mark in their environment.
+#[derive(Debug, Clone)]
+pub struct GroupNotes(PathBuf);
+
+impl GroupNotes {
+    /// Notes the group that this process leads. Best effort: the mark is the rule.
+    pub fn note(&self, leader: ProcessId) {
+        let _: io::Result<()> = fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .open(&self.0)
+            .and_then(|mut file| file.write_all(sweep::group_line(leader).as_bytes()));
     }
 }
 

@@ -27,8 +27,17 @@ pub use hand_over::hand_over;
 pub(crate) use registry::REGISTRY;
 pub use registry::{become_subreaper, become_subreaper_beside_other_children};
 pub(crate) use spawned::{Pipes, Spawned};
-pub(crate) use tree::{boot_id, is_alive, kill_instance, this_process};
+pub(crate) use tree::{boot_id, is_alive, kill_groups, kill_instance, this_process};
 pub(crate) use watch::ExitWatch;
+
+/// Ends this process as `kill -9` does, for tests of what it leaves behind.
+#[cfg(debug_assertions)]
+pub fn die() -> ! {
+    loop {
+        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+        std::thread::yield_now();
+    }
+}
 
 /// How much of the CPUs launches may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

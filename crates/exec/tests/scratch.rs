@@ -205,3 +205,68 @@ fn what_a_killed_runner_left_running_goes_before_its_scratch() {
     other.kill().unwrap();
     other.wait().unwrap();
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_noted_group_goes_with_what_shed_its_mark_and_a_reused_number_is_nobodys() {
+    use std::os::unix::process::CommandExt as _;
+
+    let root = tempfile::tempdir().unwrap();
+    let scratch = Scratch::create(root.path()).unwrap();
+    let marker = fs::read_to_string(scratch.path().join(MARKER)).unwrap();
+    let started = marker.lines().find(|line| line.starts_with("started=")).unwrap();
+    make(
+        root.path(),
+        "everdict-stale",
+        Some(&marker.replace(started, "started=1")),
+    );
+    #[expect(clippy::disallowed_methods, reason = "stands for a child of another process")]
+    let group = |line: &str| {
+        let mut command = std::process::Command::new("/bin/sh");
+        command
+            .args(["-c", line])
+            .env_clear()
+            .process_group(0)
+            .spawn()
+            .unwrap()
+    };
+    let time = support::odd_sleep();
+    let mut ours = group(&format!("sleep {time} & sleep {time}; :"));
+    let mut other = group("sleep 600; :");
+    let start_of = |pid: u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        let after_name = stat.rsplit_once(')').unwrap().1.to_owned();
+        after_name.split_whitespace().nth(19).unwrap().to_owned()
+    };
+    let end = std::time::Instant::now() + support::PATIENCE;
+    while support::sleepers(&time).len() < 2 {
+        assert!(std::time::Instant::now() < end, "the group never came up");
+        std::thread::yield_now();
+    }
+    // The second as if its number had been another's when it was noted.
+    let notes = format!(
+        "{} {}\n{} 1\nnonsense\n",
+        ours.id(),
+        start_of(ours.id()),
+        other.id()
+    );
+    fs::write(root.path().join("everdict-stale/.everdict-groups"), notes).unwrap();
+
+    let report = sweep_stale(root.path());
+    assert_eq!(report.killed.len(), 3, "{:?}", report.killed);
+    assert_eq!(support::sleepers(&time), Vec::<i32>::new());
+    assert!(!ours.wait().unwrap().success());
+    assert!(
+        other.try_wait().unwrap().is_none(),
+        "somebody else's group was killed"
+    );
+    end_group(&other);
+    other.wait().unwrap();
+}
+
+/// Ends a group of this test's own.
+#[cfg(target_os = "linux")]
+fn end_group(leader: &std::process::Child) {
+    let group = rustix::process::Pid::from_raw(i32::try_from(leader.id()).unwrap()).unwrap();
+    rustix::process::kill_process_group(group, rustix::process::Signal::KILL).unwrap();
+}

@@ -126,7 +126,7 @@ enum Phase {
     Settled,
 }
 
-/// The state machine. Create it with [`Attempt::leased`] or [`Attempt::unreadable`].
+/// The state machine. Create it with [`Attempt::leased`], [`Attempt::unreadable`] or [`Attempt::produced`].
 #[derive(Debug)]
 pub struct Attempt {
     phase: Phase,
@@ -147,6 +147,16 @@ impl Attempt {
         (
             Self::in_phase(Phase::Failing { tries: 0 }),
             Action::FailJob { tries: 0 },
+        )
+    }
+
+    /// An attempt of an earlier process, whose result is there and was not delivered for all that is known.
+    #[must_use]
+    pub fn produced() -> (Self, Action) {
+        let (form, tries) = (Form::Result, 0);
+        (
+            Self::in_phase(Phase::Submitting { form, tries }),
+            Action::Submit { form, tries },
         )
     }
 

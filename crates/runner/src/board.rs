@@ -199,6 +199,11 @@ impl Board {
         });
     }
 
+    /// A result of an earlier process has its answer.
+    pub(crate) fn job_delivered(&self, outcome: Outcome) {
+        self.refresh(|snapshot| snapshot.counters.count(outcome));
+    }
+
     pub(crate) fn log_line(&self, job_id: &JobId, line: &str) {
         if self.shared.events.receiver_count() > 0 {
             self.emit(RunnerEvent::LogLine {

@@ -48,6 +48,8 @@ pub struct RunnerConfig {
     pub host_env: Arc<HostEnv>,
     /// Scratch directories are created in here; stale ones are swept at start.
     pub work_root: PathBuf,
+    /// Begun attempts and results that the hub has not taken yet are kept in here; `None` keeps none.
+    pub state_dir: Option<PathBuf>,
     /// Capabilities that the member does not want to offer.
     pub switched_off: BTreeSet<Capability>,
     /// Takes no job until released by [`crate::RunnerHandle::hold`].
@@ -78,6 +80,7 @@ impl RunnerConfig {
             hostname: hostname(&host_env),
             host_env,
             work_root: work_root.into(),
+            state_dir: None,
             switched_off: BTreeSet::new(),
             held: false,
             containers: None,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everdict_cases::{CaseContext, Progress};
-use everdict_contracts::{AttemptToken, CaseJob, CaseResult, Fault};
+use everdict_contracts::{AttemptToken, CaseJob, CaseResult, ErrorCode, Fault};
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use tokio::sync::mpsc;
@@ -22,11 +22,13 @@ use tokio_util::sync::CancellationToken;
 use crate::attempt::{Action, Attempt, Event, Outcome};
 use crate::board::JobSummary;
 use crate::evidence::Evidence;
+use crate::hops::{self, Hop};
 use crate::hub::Leased;
 use crate::report::{self, Span};
 use crate::runner::Core;
 use beats::{Beat, Beats};
-use reports::{Answer, Reports};
+use reports::Answer;
+pub(crate) use reports::Reports;
 
 /// A stopped executor ends within its own grace (TERM, wait, KILL, clean-up) or is dropped, which kills what it
 /// started. Longer than any grace in use, shorter than anybody's patience.
@@ -38,13 +40,42 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 pub(crate) async fn drive(core: &Arc<Core>, leased: Leased) -> Outcome {
     let Leased { attempt, job, ttl } = leased;
     let job = Arc::new(job);
+    let env = &core.config.host_env;
+    hops::passed(env, Hop::Leased);
     let (machine, first) = Attempt::leased();
     let mut run = Run::new(core, attempt, Some(Arc::clone(&job)), ttl, machine);
+    let begun = core.journal.begin(&run.attempt, &job).await;
+    hops::passed(env, Hop::Journaled);
+    let entry = match begun {
+        Ok(entry) => {
+            run.reports.keep_in(entry.clone());
+            Some(entry)
+        }
+        Err(error) => {
+            run.refusal = Some(unwritten(&error));
+            None
+        }
+    };
     core.board
         .job_started(&run.attempt.job_id, run.attempt.lease_epoch, &job);
     let outcome = run.run_to_settlement(first).await;
+    hops::passed(env, Hop::Answered);
+    if let Some(entry) = entry
+        && outcome != Outcome::Undelivered
+    {
+        entry.settle().await;
+    }
+    hops::passed(env, Hop::Settled);
     core.board.job_finished(run.summary(&job, outcome));
     outcome
+}
+
+/// No entry, no start: what is not written down could be left behind by a crash and never be found.
+fn unwritten(error: &std::io::Error) -> Fault {
+    let why = format!(
+        "this runner can't write down that the attempt begins: {error}; free space on, or make writable, its state folder"
+    );
+    Fault::new(ErrorCode::DriverProvisionFailed, why)
 }
 
 /// Fails a leased job that can't be read.
@@ -77,6 +108,8 @@ struct Run<'a> {
     /// Ends the heartbeats.
     over: CancellationToken,
     execution: JoinSet<Result<CaseResult, Fault>>,
+    /// Why the case is not started.
+    refusal: Option<Fault>,
     evidence: Option<Evidence>,
     reports: Reports,
     beats: mpsc::Receiver<Beat>,
@@ -121,7 +154,7 @@ impl<'a> Run<'a> {
         // Two beats fit: the loop takes each at once, and a late one is as good as the next.
         let (beats_to, beats) = mpsc::channel(2);
         Self {
-            reports: Reports::new(core.hub.clone(), attempt.clone()),
+            reports: Reports::new(core, attempt.clone()),
             core,
             attempt,
             job,
@@ -132,6 +165,7 @@ impl<'a> Run<'a> {
             cancel: CancellationToken::new(),
             over: CancellationToken::new(),
             execution: JoinSet::new(),
+            refusal: None,
             evidence: None,
             beats,
             beats_to: Some(beats_to),
@@ -258,9 +292,15 @@ impl<'a> Run<'a> {
             mask: Arc::clone(&self.core.mask),
             cancel: self.cancel.clone(),
         };
-        evidence.log("▶ Started: running the case on this self-hosted runner");
-        self.execution
-            .spawn((self.core.executor)(Arc::clone(&job), context));
+        match self.refusal.take() {
+            None => {
+                evidence.log("▶ Started: running the case on this self-hosted runner");
+                self.execution
+                    .spawn((self.core.executor)(Arc::clone(&job), context));
+            }
+            Some(fault) => _ = self.execution.spawn(async move { Err(fault) }),
+        }
+        hops::passed(&self.core.config.host_env, Hop::Started);
         // Without a run there is no place that evidence could be shown in.
         if job.run_id.is_some() {
             self.reports.pump(evidence.clone());
@@ -281,6 +321,7 @@ impl<'a> Run<'a> {
 
     /// Makes the report out of what the executor returned.
     fn executed(&mut self, outcome: Result<CaseResult, Fault>) -> Event {
+        hops::passed(&self.core.config.host_env, Hop::Produced);
         let job = Arc::clone(self.job.as_ref().expect("BUG: only a readable job is started"));
         let span = Span {
             leased: self.leased_at,

@@ -9,6 +9,8 @@
 //! Invariants:
 //! - a job has at most one report in flight, and none after the hub's last word;
 //! - heartbeats, log and case run beside each other; none waits for another;
+//! - an attempt is written down before it has any effect, and its result before it is sent; what a killed process left is
+//!   brought to its end by the next ([`RunnerConfig::state_dir`]);
 //! - a job survives a hub that is away; a lease that is lost stops the job's processes and reports nothing;
 //! - the token is in no error, no debug output and no log line;
 //! - every channel and buffer is bounded.
@@ -21,8 +23,11 @@ mod config;
 mod drive;
 mod evidence;
 mod executor;
+mod hops;
 mod hub;
+mod journal;
 mod lease_loop;
+mod replay;
 mod report;
 mod runner;
 pub mod session;

@@ -17,7 +17,9 @@ use crate::capabilities::{CapabilityReport, Inputs};
 use crate::config::{MAX_CONCURRENT, RunnerConfig};
 use crate::executor::{Executor, case_executor};
 use crate::hub::Hub;
+use crate::journal::Journal;
 use crate::lease_loop::work;
+use crate::replay::replay;
 use crate::report::Place;
 use crate::session::{HubSession, SessionConfigError};
 
@@ -79,6 +81,8 @@ pub(crate) struct Core {
     pub(crate) board: Board,
     pub(crate) executor: Executor,
     pub(crate) place: Place,
+    /// What outlives this process.
+    pub(crate) journal: Journal,
     /// Knows the token.
     pub(crate) mask: Arc<Redactor>,
     pub(crate) stop: Stop,
@@ -122,6 +126,11 @@ impl Runner {
         let mask = Arc::new(Redactor::new([config.token.expose_secret()]));
         let core = Arc::new(Core {
             mask,
+            journal: Journal::new(
+                config.state_dir.as_deref(),
+                &config.api_url,
+                config.token.expose_secret(),
+            ),
             hub: hub.clone(),
             place: Place {
                 hostname: config.hostname.clone(),
@@ -245,7 +254,7 @@ async fn supervise(core: Arc<Core>, switches: watch::Receiver<BTreeSet<Capabilit
         run_workers(&core).await;
         core.stop.cancel.cancel();
     };
-    tokio::join!(all_work, link_stops, sweep(&core));
+    tokio::join!(all_work, link_stops, sweep(&core), replay(&core));
     done.cancel();
     core.hub.close().await;
     core.board.stopped();

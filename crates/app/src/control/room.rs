@@ -306,6 +306,7 @@ impl Room {
             heartbeat: settings.heartbeat,
             poll_interval: settings.poll_interval,
             work_root: self.work_root(),
+            state_dir: self.options.paths.state_dir().to_owned(),
             switched_off: self.switched_off.borrow().clone(),
         };
         let mut config = engine::config(plan, &self.options.env);

@@ -53,6 +53,7 @@ impl Place {
             heartbeat: None,
             poll_interval: Duration::from_millis(20),
             work_root: self.home.path().join("work"),
+            state_dir: self.home.path().join("state"),
             switched_off: BTreeSet::new(),
         };
         Engine::start(vec![plan], &Arc::new(HostEnv::default()), containers).unwrap()

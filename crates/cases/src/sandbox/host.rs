@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use everdict_contracts::{ErrorCode, Fault};
-use everdict_exec::{CaptureLimits, ChildEnv, ExitStatus, Launch, OutputSink, Program, Scratch};
+use everdict_exec::{
+    CaptureLimits, ChildEnv, ExitStatus, GroupNotes, Launch, OutputSink, ProcessId, Program, Scratch, Stream,
+};
 
 use super::{FileRead, Line, Ran};
 use crate::context::{CaseContext, cancelled};
@@ -24,6 +26,27 @@ pub(super) fn env(scratch: &Scratch, ctx: &CaseContext) -> ChildEnv {
     env
 }
 
+/// Writes down which process group is the case's, before anything else is told of it.
+struct Noting {
+    scratch: GroupNotes,
+    inner: Option<Arc<dyn OutputSink>>,
+}
+
+impl OutputSink for Noting {
+    fn line(&self, stream: Stream, line: &str) {
+        if let Some(inner) = &self.inner {
+            inner.line(stream, line);
+        }
+    }
+
+    fn started(&self, process: ProcessId) {
+        self.scratch.note(process);
+        if let Some(inner) = &self.inner {
+            inner.started(process);
+        }
+    }
+}
+
 impl HostPlace<'_> {
     pub(super) async fn run(&self, line: Line<'_>, sink: Option<Arc<dyn OutputSink>>) -> Result<Ran, Fault> {
         let launch = Launch {
@@ -36,7 +59,11 @@ impl HostPlace<'_> {
             capture: CaptureLimits::default(),
             mask: Some(Arc::clone(&self.ctx.mask)),
         };
-        let exit = everdict_exec::run(launch, sink, &self.ctx.cancel).await?;
+        let sink = Arc::new(Noting {
+            scratch: self.scratch.group_notes(),
+            inner: sink,
+        });
+        let exit = everdict_exec::run(launch, Some(sink), &self.ctx.cancel).await?;
         if !exit.survivors.is_empty() {
             let pids: Vec<_> = exit
                 .survivors

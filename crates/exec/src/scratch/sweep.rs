@@ -3,11 +3,14 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::remove::{Leftover, remove_tree};
-use super::{MARKER_FILE, PREFIX};
-use crate::unix::{ProcessId, REGISTRY, boot_id, is_alive, kill_instance, this_process};
+use super::{GROUPS_FILE, MARKER_FILE, PREFIX};
+use crate::unix::{ProcessId, REGISTRY, boot_id, is_alive, kill_groups, kill_instance, this_process};
 
 /// A marker is four short lines; a larger file is none.
 const MAX_MARKER_BYTES: u64 = 4096;
+
+/// A case has some dozens of launches, of thirty bytes each.
+const MAX_GROUPS_BYTES: u64 = 64 << 10;
 
 /// What [`sweep_stale`] found.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -62,9 +65,11 @@ pub fn sweep_stale(root: &Path) -> SweepReport {
             Owner::Alive => {}
             Owner::Unknown => report.unverified.push(path),
             Owner::Dead { instance } => {
-                report
-                    .killed
-                    .extend(instance.as_deref().map(kill_instance).unwrap_or_default());
+                // Without an instance of this boot none of its processes can be alive.
+                if let Some(instance) = instance.as_deref() {
+                    report.killed.extend(kill_groups(&groups_of(&path)));
+                    report.killed.extend(kill_instance(instance));
+                }
                 let leftovers = remove_tree(&path);
                 if leftovers.is_empty() {
                     report.removed.push(path);
@@ -75,6 +80,38 @@ pub fn sweep_stale(root: &Path) -> SweepReport {
         }
     }
     report
+}
+
+/// A group as it is noted.
+pub(super) fn group_line(group: ProcessId) -> String {
+    match group.started {
+        Some(started) => format!("{} {started}\n", group.pid),
+        // Its number alone proves nothing.
+        None => String::new(),
+    }
+}
+
+/// The groups noted in a scratch directory. Lines of another shape are none.
+fn groups_of(path: &Path) -> Vec<ProcessId> {
+    let file = path.join(GROUPS_FILE);
+    let ours = rustix::process::getuid().as_raw();
+    let is_ours = file
+        .symlink_metadata()
+        .is_ok_and(|meta| meta.is_file() && meta.uid() == ours && meta.len() <= MAX_GROUPS_BYTES);
+    let text = if is_ours {
+        fs::read_to_string(&file).unwrap_or_default()
+    } else {
+        String::new()
+    };
+    text.lines()
+        .filter_map(|line| {
+            let (pid, started) = line.split_once(' ')?;
+            Some(ProcessId {
+                pid: pid.parse().ok().filter(|pid| *pid > 1)?,
+                started: Some(started.parse().ok()?),
+            })
+        })
+        .collect()
 }
 
 /// What the marker of a scratch directory made now says.

@@ -269,6 +269,42 @@ pub(crate) fn kill_instance(instance: &str) -> Vec<ProcessId> {
     }
 }
 
+/// Kills these process groups, as far as their leaders are exactly the noted processes: a group whose leader has ended, or
+/// whose number is another's by now, is left alone. Gives out what was killed. Blocking.
+pub(crate) fn kill_groups(groups: &[ProcessId]) -> Vec<ProcessId> {
+    let leads = |leader: &&ProcessId| {
+        is_alive(**leader) && read_stat(leader.pid).is_some_and(|stat| stat.group == leader.pid)
+    };
+    // A number is nobody else's while anything of its group lives, so the proof holds for the rounds that follow.
+    let proven: HashSet<i32> = groups.iter().filter(leads).map(|leader| leader.pid).collect();
+    let mut killed = HashSet::new();
+    let deadline = Instant::now() + INSTANCE_LIMIT;
+    while !proven.is_empty() {
+        let table = process_table();
+        let tops = table.iter().filter(|process| proven.contains(&process.group));
+        let members = below(
+            tops.map(|process| process.id.pid),
+            &by_parent(&table),
+            &HashSet::from([1, this_pid()]),
+        );
+        let found: Vec<_> = table
+            .iter()
+            .filter(|process| !process.dead && members.contains(&process.id.pid))
+            .map(|process| process.id)
+            .collect();
+        for process in &found {
+            signal_exactly(*process, Signal::KILL);
+        }
+        let done = found.is_empty() || Instant::now() >= deadline;
+        killed.extend(found);
+        if done {
+            break;
+        }
+        std::thread::sleep(INSTANCE_PAUSE);
+    }
+    killed.into_iter().collect()
+}
+
 /// Every living process that carries a marker of `instance`, and all below them.
 pub(crate) fn instance_members(instance: &str) -> Vec<ProcessId> {
     let table = process_table();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everdict_contracts::{AttemptToken, CaseResult};
+use everdict_exec::HostEnv;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::task::JoinSet;
@@ -12,8 +13,11 @@ use tokio_util::sync::CancellationToken;
 use crate::attempt::{Action, Event, Form};
 use crate::backoff::Backoff;
 use crate::evidence::Evidence;
+use crate::hops::{self, Hop};
 use crate::hub::{Hub, Verdict};
+use crate::journal::Entry;
 use crate::report;
+use crate::runner::Core;
 use crate::session::{CallError, UnreachableCause};
 
 /// First wait before a report is sent again. The session has by then tried twice.
@@ -25,7 +29,7 @@ const RETRY_CAP: Duration = Duration::from_secs(15);
 const UNAUTHORIZED_TRIES: u32 = 3;
 
 /// How a report was answered.
-pub(super) enum Answer {
+pub(crate) enum Answer {
     Settled(Event),
     /// Refused, with the hub's words.
     Refused(String),
@@ -33,26 +37,43 @@ pub(super) enum Answer {
     Unauthorized,
 }
 
-pub(super) struct Reports {
+pub(crate) struct Reports {
     hub: Hub,
+    env: Arc<HostEnv>,
     attempt: AttemptToken,
     result: Option<Arc<CaseResult>>,
     /// Why a report was refused, or why the job can't be run: the message of a `fail_job`.
     why: String,
     unauthorized: u32,
     pump: Option<(JoinSet<()>, CancellationToken)>,
+    /// Where a result goes before it is sent, once.
+    entry: Option<Entry>,
 }
 
 impl Reports {
-    pub(super) fn new(hub: Hub, attempt: AttemptToken) -> Self {
+    pub(super) fn new(core: &Core, attempt: AttemptToken) -> Self {
         Self {
-            hub,
+            hub: core.hub.clone(),
+            env: Arc::clone(&core.config.host_env),
             attempt,
             result: None,
             why: String::new(),
             unauthorized: 0,
             pump: None,
+            entry: None,
         }
+    }
+
+    /// Reports of a result that is already where nothing can lose it.
+    pub(crate) fn kept(core: &Core, attempt: AttemptToken, result: CaseResult) -> Self {
+        let mut reports = Self::new(core, attempt);
+        reports.result(result);
+        reports
+    }
+
+    /// Keeps the result in here before it is first sent.
+    pub(super) fn keep_in(&mut self, entry: Entry) {
+        self.entry = Some(entry);
     }
 
     /// Starts sending evidence. The first report waits for its last lines.
@@ -77,7 +98,7 @@ impl Reports {
     }
 
     /// Carries out a reporting action; the future ends with the hub's answer, or the lack of one.
-    pub(super) fn send(&mut self, action: Action) -> BoxFuture<'static, Answer> {
+    pub(crate) fn send(&mut self, action: Action) -> BoxFuture<'static, Answer> {
         let (hub, attempt) = (self.hub.clone(), self.attempt.clone());
         let pump = self.pump.take();
         let tries = match action {
@@ -90,7 +111,17 @@ impl Reports {
             _ => None,
         };
         let why = self.why.clone();
+        let keep = matches!(action, Action::Submit { .. })
+            .then(|| self.entry.take())
+            .flatten();
+        let env = Arc::clone(&self.env);
         async move {
+            if let (Some(entry), Some(result)) = (keep, &result) {
+                if let Err(error) = entry.keep(result).await {
+                    tracing::warn!(job = %attempt.job_id, %error, "the result could not be kept, and is sent all the same");
+                }
+                hops::passed(&env, Hop::Kept);
+            }
             if let Some((mut pump, stop)) = pump {
                 stop.cancel();
                 while pump.join_next().await.is_some() {}
@@ -118,7 +149,7 @@ impl Reports {
     }
 
     /// Turns an answer into an event, and remembers a refusal for the next, smaller report.
-    pub(super) fn note(&mut self, answer: Answer) -> Event {
+    pub(crate) fn note(&mut self, answer: Answer) -> Event {
         match answer {
             Answer::Settled(event) => {
                 self.unauthorized = 0;
