@@ -4,8 +4,12 @@ mod answer;
 mod command;
 mod observed;
 mod page;
+mod private;
+mod reward_file;
+mod script;
 mod script_score;
 mod store_state;
+mod swe_bench;
 mod unsupported;
 
 use everdict_contracts::{EvalCase, Fault, GraderSpec, MeasuredScore, Score};
@@ -43,6 +47,12 @@ pub(crate) fn build(
         "tests-pass" => Box::new(command::CommandGrader::tests_pass(config)?),
         "command" => Box::new(command::CommandGrader::command(config)?),
         "script-score" => Box::new(script_score::ScriptScore::new(config)?),
+        "reward-file" => Box::new(reward_file::RewardFile::new(config, case)?),
+        "swe-bench" => Box::new(swe_bench::SweBench::new(config)?),
+        "script" => match script::Script::new(config)? {
+            Some(script) => Box::new(script),
+            None => Box::new(unsupported::Unsupported::script_in_an_image(config)?),
+        },
         "steps" => Box::new(observed::Observed::Steps),
         "cost" => Box::new(observed::Observed::Cost),
         "latency" => Box::new(observed::Observed::Latency),

@@ -1,5 +1,8 @@
 //! Reads a grader's free-form config with errors that name the place.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use everdict_contracts::Fault;
 use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
@@ -69,6 +72,55 @@ impl<'a> Config<'a> {
                 Some(number) if number.is_finite() => Ok(Some(number)),
                 _ => Err(self.fault(key, format_args!("expected a number, found {}", type_name(value)))),
             },
+        }
+    }
+
+    /// A time above zero, in seconds.
+    pub(crate) fn timeout(&self, key: &str, default: Duration) -> Result<Duration, Fault> {
+        match self.number(key)? {
+            None => Ok(default),
+            Some(seconds) if seconds > 0.0 => {
+                Duration::try_from_secs_f64(seconds).map_err(|error| self.fault(key, error))
+            }
+            Some(_) => Err(self.fault(key, "must be above zero")),
+        }
+    }
+
+    /// Strings by name; none when the key is absent.
+    pub(crate) fn texts(&self, key: &str) -> Result<BTreeMap<String, String>, Fault> {
+        let map = match self.get(key) {
+            None => return Ok(BTreeMap::new()),
+            Some(Value::Object(map)) => map,
+            Some(other) => {
+                return Err(self.fault(
+                    key,
+                    format_args!("expected an object, found {}", type_name(other)),
+                ));
+            }
+        };
+        map.iter()
+            .map(|(name, value)| match value {
+                Value::String(text) => Ok((name.clone(), text.clone())),
+                other => Err(self.fault(
+                    key,
+                    format_args!("`{name}`: expected a string, found {}", type_name(other)),
+                )),
+            })
+            .collect()
+    }
+
+    /// A list of names; data sets also carry such a list as JSON in a string. Empty when the key is absent.
+    pub(crate) fn list(&self, key: &str) -> Result<Vec<String>, Fault> {
+        let names = match self.get(key) {
+            None => return Ok(Vec::new()),
+            Some(Value::String(text)) if text.trim().is_empty() => return Ok(Vec::new()),
+            Some(Value::String(text)) => serde_json::from_str::<Vec<String>>(text).ok(),
+            Some(value) => serde_json::from_value(value.clone()).ok(),
+        };
+        let names = names.ok_or_else(|| self.fault(key, "expected a list of names"))?;
+        match names.iter().find(|name| name.is_empty() || name.contains('\0')) {
+            Some(_) => Err(self.fault(key, "a name must not be empty, nor contain a NUL character")),
+            None => Ok(names),
         }
     }
 

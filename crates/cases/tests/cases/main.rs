@@ -7,6 +7,7 @@ mod command;
 mod grading;
 mod harnesses;
 mod secrets;
+mod verifiers;
 mod world;
 
 use std::path::Path;

@@ -38,13 +38,9 @@ impl ScriptScore {
             Some(pattern) => pattern,
             None => Regex::new(DEFAULT_PATTERN).expect("BUG: the default score pattern compiles"),
         };
-        let timeout = match config.number("timeoutSec")? {
-            None => COMMAND_TIMEOUT,
-            Some(seconds) if seconds > 0.0 => Duration::try_from_secs_f64(seconds)
-                .map_err(|error| config.fault("timeoutSec", error))?
-                .min(COMMAND_TIMEOUT),
-            Some(_) => return Err(config.fault("timeoutSec", "must be above zero")),
-        };
+        let timeout = config
+            .timeout("timeoutSec", COMMAND_TIMEOUT)?
+            .min(COMMAND_TIMEOUT);
         Ok(Self {
             id: config.name("id")?.unwrap_or("script-score").to_owned(),
             metric: config.name("metric")?.unwrap_or("score").to_owned(),

@@ -20,13 +20,6 @@ impl Unsupported {
     /// `None` when `id` is no known grader.
     pub(super) fn new(id: &str, config: &Config<'_>) -> Result<Option<Self>, Fault> {
         let (metric, needs, missing) = match id {
-            "script" => ("script", Needs::Compute, "a host for grader scripts"),
-            "reward-file" => (
-                "tests_pass",
-                Needs::Compute,
-                "a private folder for the verifier's files",
-            ),
-            "swe-bench" => ("resolved", Needs::Compute, "the test-patch verifier"),
             "judge" => ("judge", Needs::Observation, "a model judge"),
             _ => return Ok(None),
         };
@@ -37,6 +30,18 @@ impl Unsupported {
             needs,
             missing,
         }))
+    }
+}
+
+impl Unsupported {
+    /// A `script` that wants an image of its own.
+    pub(super) fn script_in_an_image(config: &Config<'_>) -> Result<Self, Fault> {
+        Ok(Self {
+            id: config.name("id")?.unwrap_or("script").to_owned(),
+            metric: "script",
+            needs: Needs::Compute,
+            missing: "a container beside the case's for grader scripts with an `image`",
+        })
     }
 }
 
