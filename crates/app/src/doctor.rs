@@ -250,9 +250,14 @@ impl Patient<'_> {
 fn egress(report: &EgressReport) -> Check {
     const WHAT: &str = "what containers reach";
     let Some(warning) = &report.warning else {
-        let why =
+        const WHY: &str =
             "the internet and their peers; not this machine or its networks, unless a case declares them";
-        return ok("docker-egress", WHAT, why.to_owned());
+        let how = if report.by_helper {
+            "; a helper container sees to it"
+        } else {
+            ""
+        };
+        return ok("docker-egress", WHAT, format!("{WHY}{how}"));
     };
     // The member's own choice needs no fix.
     let (state, fix) = match report.state {
@@ -260,7 +265,7 @@ fn egress(report: &EgressReport) -> Check {
         _ => (
             CheckState::Warn,
             Some(
-                "run the runner as root beside the engine, or keep what must not be reached behind a firewall",
+                "run the linux build of the runner beside the engine, or keep what must not be reached behind a firewall",
             ),
         ),
     };

@@ -259,6 +259,15 @@ impl FakeEngine {
         })
     }
 
+    /// Names of the containers that are frozen.
+    #[must_use]
+    pub fn frozen(&self) -> Vec<String> {
+        self.shared.read(|state| {
+            let frozen = state.containers.iter().filter(|one| one.frozen);
+            frozen.map(|one| one.name.clone()).collect()
+        })
+    }
+
     /// The image that a container was made from.
     #[must_use]
     pub fn image_of(&self, container: &str) -> Option<String> {

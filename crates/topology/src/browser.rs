@@ -87,11 +87,7 @@ impl BrowserOrder<'_> {
         site.created(&id);
         site.still_wanted()?;
         site.start(&id).await.map_err(EngineError::into_fault)?;
-        let view = self
-            .engine
-            .inspect_container(&id)
-            .await
-            .map_err(EngineError::into_fault)?;
+        let view = site.hold(&id).await?;
         let address = view
             .ports
             .get(&plan.port)
@@ -118,7 +114,7 @@ impl BrowserOrder<'_> {
             interval: plan.readiness.interval,
             cancel: &site.cancel,
         };
-        let (ready, ()) = tokio::join!(until_ready(&wait), site.fence(&view));
+        let ready = until_ready(&wait).await;
         ready.map_err(crate::readiness::NotReady::into_fault)?;
         self.described(plan, &view, address)
     }

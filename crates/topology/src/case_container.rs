@@ -79,7 +79,7 @@ impl CaseContainers {
     /// Makes containers as `owner` on the daemon of `engine`, with images looked after by `images`.
     pub fn new(engine: Engine, images: Arc<Images>, owner: Owner) -> Self {
         let shared = Shared {
-            engine,
+            engine: engine.owned_by(&owner),
             images,
             owner,
             tasks: TaskTracker::new(),

@@ -80,7 +80,8 @@ fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; 32] {
         .into()
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Returns bytes in hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
     use fmt::Write as _;
     bytes
         .iter()

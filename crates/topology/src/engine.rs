@@ -11,6 +11,7 @@ mod ending;
 mod error;
 mod exec;
 mod network;
+mod pausing;
 mod volume;
 
 use std::future::Future;
@@ -20,7 +21,8 @@ use std::time::Duration;
 use bollard::{API_DEFAULT_VERSION, Docker};
 use jiff::Timestamp;
 
-use crate::egress::EgressMode;
+use crate::egress::{EgressMode, Gates};
+use crate::labels::Owner;
 
 pub(crate) use attached::{AttachedExec, ExecState};
 pub use container::{ContainerRow, ContainerView, Health, LogQuery, RunState};
@@ -59,6 +61,8 @@ pub struct DaemonInfo {
     pub os_type: String,
     /// Release of its kernel.
     pub kernel: String,
+    /// Whether the daemon runs without root's rights, in networks of its own.
+    pub rootless: bool,
     /// Such as `x86_64`.
     pub architecture: String,
     /// Such as `Docker Desktop` or the distribution's name.
@@ -80,6 +84,8 @@ pub struct Engine {
     address: Arc<str>,
     removal_limit: Duration,
     egress: EgressMode,
+    gates: Arc<Gates>,
+    owner: Option<Arc<Owner>>,
 }
 
 impl Engine {
@@ -97,6 +103,8 @@ impl Engine {
             address: Arc::from(address),
             removal_limit: REMOVE_LIMIT,
             egress: EgressMode::default(),
+            gates: Arc::default(),
+            owner: None,
         })
     }
 
@@ -119,6 +127,23 @@ impl Engine {
     #[must_use]
     pub fn with_egress(self, egress: EgressMode) -> Self {
         Self { egress, ..self }
+    }
+
+    /// Names who makes things through this handle.
+    #[must_use]
+    pub fn owned_by(self, owner: &Owner) -> Self {
+        Self {
+            owner: Some(Arc::new(owner.clone())),
+            ..self
+        }
+    }
+
+    pub(crate) fn owner(&self) -> Option<Arc<Owner>> {
+        self.owner.clone()
+    }
+
+    pub(crate) fn gates(&self) -> &Gates {
+        &self.gates
     }
 
     pub(crate) fn egress_mode(&self) -> EgressMode {
@@ -167,6 +192,11 @@ impl Engine {
             version: info.server_version.unwrap_or_default(),
             os_type: info.os_type.unwrap_or_default(),
             kernel: info.kernel_version.unwrap_or_default(),
+            rootless: info
+                .security_options
+                .iter()
+                .flatten()
+                .any(|option| option.contains("rootless")),
             architecture: info.architecture.unwrap_or_default(),
             operating_system: info.operating_system.unwrap_or_default(),
             cpus: number(info.ncpu),

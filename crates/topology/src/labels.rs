@@ -41,17 +41,20 @@ pub enum Kind {
     Volume,
     /// A container in which a case's command runs.
     Case,
+    /// A helper that puts up another container's egress rules.
+    Gate,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Store,
         Self::Service,
         Self::Browser,
         Self::Network,
         Self::Volume,
         Self::Case,
+        Self::Gate,
     ];
 
     /// Returns the value of the label.
@@ -63,6 +66,7 @@ impl Kind {
             Self::Network => "network",
             Self::Volume => "volume",
             Self::Case => "case",
+            Self::Gate => "gate",
         }
     }
 

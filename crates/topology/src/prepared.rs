@@ -1,4 +1,7 @@
-//! The images with initialised databases that an installation keeps: what `gc` lists, and may take away.
+//! The images that an installation has made for itself and keeps: what `gc` lists, and may take away.
+//!
+//! Those with initialised databases, and that of the helper which puts up egress rules. Each is made anew when it is
+//! wanted again.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,15 +10,16 @@ use bollard::query_parameters::{
 };
 
 use crate::deploy::{BASE_LABEL, REPOSITORY};
+use crate::egress::is_gate;
 use crate::engine::{Engine, EngineError, EngineErrorKind, READ_LIMIT};
 use crate::labels::INSTALL;
 
-/// An image with a database in it.
+/// An image that was made here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreparedImage {
     /// Its name.
     pub image: String,
-    /// The image that it was made from.
+    /// The image that it was made from; empty for one that was made from nothing.
     pub base: String,
     /// What it takes on the disk beyond that one.
     pub bytes: u64,
@@ -28,7 +32,7 @@ pub struct PreparedImage {
 /// # Errors
 /// Any [`EngineError`].
 pub async fn list(engine: &Engine, install: &str) -> Result<Vec<PreparedImage>, EngineError> {
-    let ours = vec![format!("{INSTALL}={install}"), BASE_LABEL.to_owned()];
+    let ours = vec![format!("{INSTALL}={install}")];
     let options = ListImagesOptionsBuilder::default()
         .filters(&HashMap::from([("label", ours)]))
         .build();
@@ -41,11 +45,14 @@ pub async fn list(engine: &Engine, install: &str) -> Result<Vec<PreparedImage>, 
     let mut found = Vec::new();
     for image in images {
         let base = image.labels.get(BASE_LABEL).cloned().unwrap_or_default();
-        let beneath = size_of(engine, &base).await.unwrap_or_default();
+        let beneath = match base.as_str() {
+            "" => 0,
+            base => size_of(engine, base).await.unwrap_or_default(),
+        };
         let named = image
             .repo_tags
             .into_iter()
-            .filter(|tag| tag.starts_with(REPOSITORY));
+            .filter(|tag| is_gate(tag) || !base.is_empty() && tag.starts_with(REPOSITORY));
         for tag in named {
             found.push(PreparedImage {
                 image: tag,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use everdict_exec::HostEnv;
 use everdict_topology::DebtObject;
 use everdict_topology::discovery::{Candidate, CandidateState, Source};
-use everdict_topology::egress::Egress;
+use everdict_topology::egress::{Egress, Through};
 use everdict_topology::engine::{Engine, EngineError};
 use everdict_topology::images::{self, ImageUse, Images};
 use everdict_topology::lock::LockFolder;
@@ -66,6 +66,8 @@ pub struct Endpoint {
 pub struct EgressReport {
     /// `enforced`, `open` (the member's setting) or `unenforced`.
     pub state: &'static str,
+    /// Whether a helper container puts up the rules, since this process may not.
+    pub by_helper: bool,
     /// One line for people, when containers reach more than they should.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
@@ -75,10 +77,11 @@ impl From<Egress> for EgressReport {
     fn from(egress: Egress) -> Self {
         Self {
             state: match egress {
-                Egress::Enforced => "enforced",
+                Egress::Enforced(_) => "enforced",
                 Egress::Open => "open",
                 Egress::Unenforced(_) => "unenforced",
             },
+            by_helper: egress == Egress::Enforced(Through::Gate),
             warning: egress.warning(),
         }
     }

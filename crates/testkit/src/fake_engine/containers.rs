@@ -40,6 +40,7 @@ pub(super) fn create(shared: &Arc<Shared>, ask: &Ask) -> Result<Reply, Refusal> 
             phase: Phase::Created,
             exit_code: 0,
             oom: false,
+            frozen: false,
             error: String::new(),
             started: None,
             finished: None,

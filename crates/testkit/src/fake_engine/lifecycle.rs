@@ -106,6 +106,7 @@ fn begin(
     container.exit_code = 0;
     container.error = String::new();
     container.oom = false;
+    container.frozen = false;
     container.started = Some((Instant::now(), Timestamp::now()));
     container.finished = None;
     let ports = published
@@ -169,6 +170,23 @@ fn in_use(launch: &Launch, port: u16) -> Refusal {
 pub(super) async fn restart(shared: &Arc<Shared>, key: &str, fault: Option<Fault>) -> Result<Reply, Refusal> {
     stop(shared, key)?;
     start(shared, key, fault).await
+}
+
+/// Notes that a container is frozen, or isn't; its servers answer all the same.
+pub(super) fn freeze(shared: &Arc<Shared>, key: &str, frozen: bool) -> Result<Reply, Refusal> {
+    shared.edit(|state| {
+        let container = state.container_mut(key)?;
+        let id = container.id.clone();
+        if container.phase != Phase::Running {
+            return Err(Refusal::new(409, format!("Container {id} is not running")));
+        }
+        if container.frozen == frozen {
+            let not = if frozen { "already" } else { "not" };
+            return Err(Refusal::new(409, format!("Container {id} is {not} paused")));
+        }
+        container.frozen = frozen;
+        Ok(nothing(StatusCode::NO_CONTENT))
+    })
 }
 
 pub(super) fn stop(shared: &Arc<Shared>, key: &str) -> Result<Reply, Refusal> {

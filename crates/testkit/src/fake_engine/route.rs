@@ -143,6 +143,9 @@ fn recognise(ask: &Ask) -> Option<(Op, String)> {
         ["exec", id, "start"] if post => (Op::ExecStart, (*id).to_owned()),
         ["exec", id, "json"] if get => (Op::ExecInspect, (*id).to_owned()),
         ["images", "json"] if get => (Op::ImageList, none()),
+        ["images", "create"] if post && !ask.text("fromSrc").is_empty() => {
+            (Op::ImageImport, ask.text("repo").to_owned())
+        }
         ["images", "create"] if post => (Op::ImagePull, pull::reference(ask)),
         ["images", name @ .., "json"] if get => (Op::ImageInspect, name.join("/")),
         ["images", name @ ..] if delete => (Op::ImageRemove, name.join("/")),
@@ -176,6 +179,8 @@ fn container_op(action: &str, ask: &Ask) -> Option<Op> {
         ("POST", "kill") => Op::ContainerKill,
         ("POST", "restart") => Op::ContainerRestart,
         ("POST", "attach") => Op::ContainerAttach,
+        ("POST", "pause") => Op::ContainerPause,
+        ("POST", "unpause") => Op::ContainerUnpause,
         ("POST", "wait") => Op::ContainerWait,
         ("POST", "exec") => Op::ExecCreate,
         _ => return None,
@@ -201,6 +206,8 @@ async fn answer(
         Op::ContainerKill => lifecycle::kill(shared, target, &ask),
         Op::ContainerRestart => lifecycle::restart(shared, target, fault).await,
         Op::ContainerAttach => logs::attach(shared, target, ask),
+        Op::ContainerPause => lifecycle::freeze(shared, target, true),
+        Op::ContainerUnpause => lifecycle::freeze(shared, target, false),
         Op::ContainerCommit => images::commit(shared, target, &ask),
         Op::ContainerRemove => containers::remove(shared, target, &ask),
         Op::ContainerInspect => view::inspect(shared, target),
@@ -217,6 +224,7 @@ async fn answer(
         Op::ImageList => Ok(images::list(shared, &ask)),
         Op::ImageRemove => images::remove(shared, target, &ask),
         Op::ImagePull => pull::start(shared, &ask),
+        Op::ImageImport => Err(Refusal::new(500, "the fake imports nothing")),
         Op::Distribution => pull::distribution(shared, target, &ask),
         Op::NetworkCreate => networks::create(shared, &ask),
         Op::NetworkInspect => networks::inspect(shared, target),

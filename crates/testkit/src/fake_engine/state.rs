@@ -59,6 +59,7 @@ pub(super) struct Container {
     pub(super) phase: Phase,
     pub(super) exit_code: i64,
     pub(super) oom: bool,
+    pub(super) frozen: bool,
     pub(super) error: String,
     pub(super) started: Option<(Instant, Timestamp)>,
     pub(super) finished: Option<Timestamp>,

@@ -115,7 +115,7 @@ fn state_of(one: &Container) -> Value {
     /// What the daemon writes for a time that hasn't come.
     const NEVER: &str = "0001-01-01T00:00:00Z";
     let mut state = json!({
-        "Status": phase_word(one.phase), "Running": one.phase == Phase::Running, "Paused": false,
+        "Status": phase_word(one.phase), "Running": one.phase == Phase::Running, "Paused": one.frozen,
         "Restarting": false, "OOMKilled": one.oom, "Dead": false,
         "Pid": if one.phase == Phase::Running { 4242 } else { 0 },
         "ExitCode": one.exit_code, "Error": one.error,

@@ -129,20 +129,29 @@ impl Member<'_> {
 }
 
 impl Site<'_> {
-    /// Starts the member's container.
+    /// Starts the member's container. [`Site::hold`] is to follow.
     pub(super) async fn launch(&self, member: Member<'_>, id: &str) -> Result<(), Fault> {
         self.start(id).await.map_err(|error| member.fault(error))
     }
 
-    /// Starts it anew, because it has begun too early.
+    /// Starts it anew, because it has begun too early. [`Site::hold`] is to follow.
     pub(super) async fn relaunch(&self, member: Member<'_>, id: &str) -> Result<(), Fault> {
-        self.engine
-            .restart_container(id)
-            .await
-            .map_err(|error| member.fault(error))
+        let restarted = self.engine.restart_container(id).await;
+        restarted.map_err(|error| member.fault(error))?;
+        self.engine.keep_still(id).await;
+        Ok(())
     }
 
-    /// Waits until a started container is ready.
+    /// Holds a container that has just been started to what it may reach, and lets it run.
+    pub(crate) async fn hold(&self, id: &str) -> Result<ContainerView, Fault> {
+        let view = self.engine.inspect_container(id).await;
+        let view = view.map_err(EngineError::into_fault)?;
+        self.fence(&view).await;
+        self.engine.let_go(&view).await.map_err(EngineError::into_fault)?;
+        Ok(view)
+    }
+
+    /// Waits until a container that runs is ready.
     pub(super) async fn await_ready(&self, member: Member<'_>, id: &str) -> Result<Up, Fault> {
         let view = self
             .engine
@@ -155,13 +164,12 @@ impl Site<'_> {
             (RunState::Running, None) => return Err(unpublished(member)),
             _ => Probe::Settled { needed: false },
         };
-        let (ready, ()) = tokio::join!(self.wait(member, id, &probe), self.fence(&view));
-        ready?;
+        self.wait(member, id, &probe).await?;
         Ok(up(member, &view))
     }
 
     /// Holds a container to what it may reach; says so where that can't be done.
-    pub(crate) async fn fence(&self, view: &ContainerView) {
+    async fn fence(&self, view: &ContainerView) {
         if let Fenced::No(why) = self.engine.fence(view, &Reach::of_peers()).await
             && !self.told_unfenced.swap(true, Ordering::Relaxed)
         {
@@ -202,14 +210,15 @@ impl Site<'_> {
             let Some(probe) = self.probe(member, &view) else {
                 return Ok(None);
             };
+            // Whoever made it may have had other settings, or not the means, or died between the two.
+            self.fence(&view).await;
+            self.engine.let_go(&view).await.map_err(EngineError::into_fault)?;
             if !answers_now(self.engine, id, &probe).await {
                 if !self.in_use {
                     return Ok(None);
                 }
                 self.wait(member, id, &probe).await?;
             }
-            // Whoever made it may have had other settings, or not the means.
-            self.fence(&view).await;
         }
         Ok(Some(up(member, &view)))
     }
@@ -265,7 +274,7 @@ impl Site<'_> {
             .map_err(EngineError::into_fault)
     }
 
-    /// Starts a container, again when the port that the daemon picked is gone.
+    /// Starts a container, again when the port that the daemon picked is gone. [`Site::hold`] is to follow.
     pub(crate) async fn start(&self, id: &str) -> Result<(), EngineError> {
         let mut tries = 0;
         loop {
@@ -274,7 +283,11 @@ impl Site<'_> {
                 Err(error) if error.kind == EngineErrorKind::PortTaken && tries < PORT_TRIES => {
                     tokio::time::sleep(PORT_PAUSE).await;
                 }
-                other => return other,
+                Err(error) => return Err(error),
+                Ok(()) => {
+                    self.engine.keep_still(id).await;
+                    return Ok(());
+                }
             }
         }
     }

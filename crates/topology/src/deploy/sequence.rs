@@ -61,15 +61,16 @@ impl Site<'_> {
                 .at_once(
                     stores
                         .iter()
-                        .map(|member| self.await_ready(*member, &of(member).id)),
+                        .map(|member| self.hold_and_await(*member, &of(member).id)),
                 )
                 .await;
             ups.map(|ups| (ups, Instant::now()))
         };
         let launched = self.at_once(early.iter().map(|member| async {
-            self.launch(*member, &of(member).id)
-                .await
-                .map(|()| Instant::now())
+            let id = &of(member).id;
+            self.launch(*member, id).await?;
+            let begun = Instant::now();
+            self.hold(id).await.map(|_| begun)
         }));
         let (ready, launched) = tokio::join!(ready, launched);
         let ((ups, ready), launched) = both(ready, launched)?;
@@ -78,20 +79,30 @@ impl Site<'_> {
             .iter()
             .zip(launched)
             .filter(|(_, at)| *at < ready + START_RETURNS_AFTER);
-        self.at_once(hasty.map(|(member, _)| self.relaunch(*member, &of(member).id)))
-            .await?;
+        self.at_once(hasty.map(|(member, _)| async {
+            let id = &of(member).id;
+            self.relaunch(*member, id).await?;
+            self.hold(id).await
+        }))
+        .await?;
 
         for wave in &waves {
             let ups = self.at_once(wave.iter().map(|member| async {
                 let id = &of(member).id;
-                if !early.iter().any(|one| one.container() == member.container()) {
-                    self.launch(*member, id).await?;
+                if early.iter().any(|one| one.container() == member.container()) {
+                    return self.await_ready(*member, id).await;
                 }
-                self.await_ready(*member, id).await
+                self.launch(*member, id).await?;
+                self.hold_and_await(*member, id).await
             }));
             done.extend(ups.await?.into_iter().map(|up| (up.container.clone(), up)));
         }
         Ok(done.into_values().collect())
+    }
+
+    async fn hold_and_await(&self, member: Member<'_>, id: &str) -> Result<Up, Fault> {
+        self.hold(id).await?;
+        self.await_ready(member, id).await
     }
 
     /// Runs steps at once. The first that fails stops the others at their next step, and its fault is the one that is

@@ -11,7 +11,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::netlink::{Batch, answers};
-use super::{Failure, Place};
+use super::{Failure, Place, refused};
 
 /// What the kernel calls the file system of name spaces.
 const NSFS: u64 = 0x6e73_6673;
@@ -98,7 +98,6 @@ fn by_process(place: &Place) -> io::Result<OwnedFd> {
 }
 
 fn hand_over(batch: Batch) -> Result<(), Failure> {
-    let refused = |error: io::Error| Failure::Refused(format!("the kernel takes no packet rules: {error}"));
     let (bytes, count) = batch.finish();
     let (well, wrong) = exchange(&bytes).map_err(refused)?;
     match wrong {

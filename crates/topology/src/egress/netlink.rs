@@ -18,6 +18,9 @@ pub(super) const CREATE: u16 = 0x400;
 pub(super) const APPEND: u16 = 0x800;
 
 const ERROR_MESSAGE: u16 = 2;
+/// The family of IPv6, as Linux numbers them.
+pub(super) const IPV6: u8 = 10;
+
 const HEADER: usize = 16;
 const NESTED: u16 = 0x8000;
 
@@ -95,6 +98,15 @@ impl Batch {
         self.bytes.extend(0_u32.to_ne_bytes());
         self.bytes.extend(about);
         self.bytes.extend(&attrs.0);
+    }
+
+    /// How many answers there will be when all is well.
+    pub(super) fn count(&self) -> u32 {
+        self.count
+    }
+
+    pub(super) fn is_of_ipv6(&self) -> bool {
+        self.family == IPV6
     }
 
     /// The bytes for the kernel, and how many answers there will be when all is well.

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use super::netlink::{APPEND, Attrs, Batch, CREATE, octets};
+use super::netlink::{APPEND, Attrs, Batch, CREATE, IPV6, octets};
 
 /// Table, chain and set of ours.
 const TABLE: &str = "everdict";
@@ -113,6 +113,9 @@ pub(crate) struct Rules {
     /// What is declared.
     pub(crate) declared: BTreeSet<Net>,
     pub(crate) beyond: Beyond,
+    /// Containers reach this machine by an address that it doesn't know itself, as from a virtual one: then the port
+    /// that is open for a call is open wherever it leads.
+    pub(crate) machine_is_elsewhere: bool,
 }
 
 /// The address families that rules are made for.
@@ -123,10 +126,12 @@ pub(crate) enum Family {
 }
 
 impl Family {
+    pub(super) const ALL: [Self; 2] = [Self::V4, Self::V6];
+
     fn number(self) -> u8 {
         match self {
             Self::V4 => 2,
-            Self::V6 => 10,
+            Self::V6 => IPV6,
         }
     }
 
@@ -197,6 +202,9 @@ impl Rules {
         let fits = |net: &&Net| family.has(net.address);
         for net in self.declared.iter().filter(fits) {
             rules.push(Rule::new().to(family, *net).accept());
+        }
+        if self.machine_is_elsewhere {
+            rules.push(Rule::new().protocol(TCP).open_port().accept());
         }
         for address in self.machine.iter().filter(|address| family.has(**address)) {
             let host = Net::host(*address);
@@ -358,6 +366,7 @@ mod tests {
             peers: BTreeSet::new(),
             declared: BTreeSet::new(),
             beyond,
+            machine_is_elsewhere: false,
         };
         let public = rules(Beyond::Public).rules(Family::V4).len();
         assert_eq!(
@@ -365,5 +374,11 @@ mod tests {
             4 + NEAR.iter().filter(|net| net.address.is_ipv4()).count()
         );
         assert_eq!(rules(Beyond::Nothing).rules(Family::V4).len(), 3);
+        // From a virtual machine the way to the open port is a rule of its own, before those that refuse.
+        let elsewhere = Rules {
+            machine_is_elsewhere: true,
+            ..rules(Beyond::Nothing)
+        };
+        assert_eq!(elsewhere.rules(Family::V4).len(), 4);
     }
 }

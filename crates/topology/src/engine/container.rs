@@ -74,6 +74,8 @@ pub struct ContainerView {
     pub image: String,
     pub labels: BTreeMap<String, String>,
     pub state: RunState,
+    /// Whether its processes are frozen.
+    pub paused: bool,
     pub exit_code: i64,
     /// Whether the kernel killed it, or one of its processes, for want of memory.
     pub oom_killed: bool,
@@ -356,6 +358,7 @@ impl From<ContainerInspectResponse> for ContainerView {
             image: view.image.unwrap_or_default(),
             labels: config.labels.unwrap_or_default().into_iter().collect(),
             state: run_state(&state),
+            paused: state.paused.unwrap_or_default(),
             exit_code: state.exit_code.unwrap_or_default(),
             oom_killed: state.oom_killed.unwrap_or_default(),
             restarts: view.restart_count.unwrap_or_default(),

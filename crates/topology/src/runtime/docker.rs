@@ -52,6 +52,7 @@ impl DockerTopologyRuntime {
     /// # Errors
     /// When the daemon doesn't answer, or the state folder can't be written.
     pub async fn open(engine: Engine, options: RuntimeOptions) -> Result<Self, Fault> {
+        let engine = engine.owned_by(&options.owner);
         let info = engine.info().await.map_err(EngineError::into_fault)?;
         let locks = LockFolder::open(&options.state_dir, &info.id).map_err(|error| {
             let text = format!("{} can't be written", options.state_dir.display());

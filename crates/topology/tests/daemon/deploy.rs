@@ -3,6 +3,7 @@ use std::time::{Duration, Instant};
 
 use everdict_contracts::ErrorCode;
 use everdict_topology::Origin;
+use everdict_topology::egress::EgressMode;
 use everdict_topology::labels::Owner;
 use everdict_topology::process::this_owner;
 use everdict_topology::runtime::TopologyRuntime as _;
@@ -572,7 +573,7 @@ async fn what_appears_after_a_call_was_given_up_is_swept() {
 #[tokio::test(flavor = "multi_thread")]
 async fn two_installations_have_the_same_harness_at_once() {
     in_world("two_installations", |world| async move {
-        let other = World::join(format!("{}-other", world.install)).await;
+        let other = World::join(format!("{}-other", world.install), EgressMode::Fence).await;
         let owner = Owner {
             install: other.install.clone(),
             ..this_owner(other.install.clone(), "runner")

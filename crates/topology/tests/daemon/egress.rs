@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bollard::models::{
@@ -11,16 +12,17 @@ use bollard::models::{
 use bollard::query_parameters::StartContainerOptions;
 use everdict_contracts::{EvalCase, ServiceHarness, decode};
 use everdict_topology::case_container::CaseSpec;
-use everdict_topology::egress::{Egress, EgressMode};
+use everdict_topology::egress::{Egress, EgressMode, Through};
 use everdict_topology::engine::ExecRequest;
 use everdict_topology::labels::INSTALL;
+use everdict_topology::prepared;
 use everdict_topology::process::this_owner;
 use everdict_topology::runtime::TopologyRuntime as _;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use crate::case_image::containers;
-use crate::world::{FRONT_DOOR, World, eventually, harness, in_world};
+use crate::world::{FRONT_DOOR, World, eventually, harness, in_world, in_world_with};
 
 const METADATA: &str = "169.254.169.254";
 
@@ -130,97 +132,129 @@ async fn with_metadata(world: &World, stranger: &str, containers: &[&str]) {
     }
 }
 
-async fn enforced(world: &World) {
+/// Who is to see to it: a process without rights has a helper do it.
+async fn enforced(world: &World, by: Through) {
+    use std::os::unix::fs::MetadataExt as _;
+    let root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
+    let by = if root { by } else { Through::Gate };
     let egress = world.engine.egress().await.unwrap();
-    assert_eq!(egress, Egress::Enforced, "these tests need the means to enforce");
+    assert_eq!(
+        egress,
+        Egress::Enforced(by),
+        "these tests need the means to enforce"
+    );
+}
+
+async fn services_reach_their_peers(world: Arc<World>, by: Through) {
+    enforced(&world, by).await;
+    let (runtime, scope) = (world.runtime().await, world.scope("r1"));
+    let lease = runtime.ensure_topology(&pair(), &scope).await.unwrap();
+    let web = lease.containers()["web"].to_owned();
+    let view = world.engine.inspect_container(&web).await.unwrap();
+    let gateway = *view.gateways.values().next().unwrap();
+    let (stranger, _) = stranger(&world, "cloud").await;
+
+    // The same image with the same network, which nobody holds back.
+    let free = world.loose(lease.network()).await;
+    with_metadata(&world, &stranger, &[&web, &free]).await;
+    let hub = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await.unwrap();
+    let port = hub.local_addr().unwrap().port();
+
+    let tries = [
+        (gateway.to_string(), port),
+        ("host.docker.internal".to_owned(), port),
+        (METADATA.to_owned(), 8080),
+    ];
+    for (host, port) in tries {
+        assert_eq!(reach(&world, &web, &host, port).await, "refused", "{host}");
+        assert_eq!(reach(&world, &free, &host, port).await, "open", "{host}");
+    }
+    assert_eq!(reach(&world, &web, "peer", 8080).await, "open");
+    assert_eq!(reach(&world, &web, "127.0.0.1", 8080).await, "open");
+    // Name servers may be anywhere.
+    assert_eq!(reach(&world, &web, METADATA, 53).await, "open");
+    // Published ports go on working, and so does the runner's own way in.
+    for endpoint in lease.endpoints().values() {
+        let address = endpoint.trim_start_matches("http://");
+        tokio::net::TcpStream::connect(address).await.unwrap();
+    }
+    assert!(
+        !world.said("egress rules"),
+        "it works, so there is nothing to say"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn services_reach_their_peers_and_neither_the_machine_nor_metadata() {
-    in_world("services_reach_their_peers", |world| async move {
-        enforced(&world).await;
-        let (runtime, scope) = (world.runtime().await, world.scope("r1"));
-        let lease = runtime.ensure_topology(&pair(), &scope).await.unwrap();
-        let web = lease.containers()["web"].to_owned();
-        let view = world.engine.inspect_container(&web).await.unwrap();
-        let gateway = *view.gateways.values().next().unwrap();
-        let (stranger, _) = stranger(&world, "cloud").await;
+    in_world("services_reach_their_peers", |world| {
+        services_reach_their_peers(world, Through::Runner)
+    })
+    .await;
+}
 
-        // The same image with the same network, which nobody holds back.
-        let free = world.loose(lease.network()).await;
-        with_metadata(&world, &stranger, &[&web, &free]).await;
-        let hub = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await.unwrap();
-        let port = hub.local_addr().unwrap().port();
-
-        let tries = [
-            (gateway.to_string(), port),
-            ("host.docker.internal".to_owned(), port),
-            (METADATA.to_owned(), 8080),
-        ];
-        for (host, port) in tries {
-            assert_eq!(reach(&world, &web, &host, port).await, "refused", "{host}");
-            assert_eq!(reach(&world, &free, &host, port).await, "open", "{host}");
-        }
-        assert_eq!(reach(&world, &web, "peer", 8080).await, "open");
-        assert_eq!(reach(&world, &web, "127.0.0.1", 8080).await, "open");
-        // Name servers may be anywhere.
-        assert_eq!(reach(&world, &web, METADATA, 53).await, "open");
-        // Published ports go on working, and so does the runner's own way in.
-        for endpoint in lease.endpoints().values() {
-            let address = endpoint.trim_start_matches("http://");
-            tokio::net::TcpStream::connect(address).await.unwrap();
-        }
-        assert!(
-            !world.said("egress rules"),
-            "it works, so there is nothing to say"
-        );
+#[tokio::test(flavor = "multi_thread")]
+async fn services_reach_their_peers_and_neither_the_machine_nor_metadata_by_a_helper() {
+    in_world_with("services_reach_their_peers_gate", EgressMode::Gate, |world| {
+        services_reach_their_peers(world, Through::Gate)
     })
     .await;
 }
 
 /// The way to the listener is open to the case's containers while the case waits, and only its port.
+async fn a_callback_opens_its_port(world: Arc<World>, by: Through) {
+    enforced(&world, by).await;
+    let (runtime, scope) = (world.runtime().await, world.scope("r1"));
+    let lease = runtime.ensure_topology(&pair(), &scope).await.unwrap();
+    let web = lease.containers()["web"].to_owned();
+    let listen = async || TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await.unwrap();
+    let (ours, other) = (listen().await, listen().await);
+    let port = |listener: &TcpListener| listener.local_addr().unwrap().port();
+    let host = "host.docker.internal";
+    assert_eq!(reach(&world, &web, host, port(&ours)).await, "refused");
+
+    let limit = Duration::from_secs(60);
+    runtime
+        .open_to_callbacks(&lease, &scope, port(&ours), limit)
+        .await
+        .unwrap();
+    assert_eq!(reach(&world, &web, host, port(&ours)).await, "open");
+    assert_eq!(reach(&world, &web, host, port(&other)).await, "refused");
+    // Another process that finds the topology puts the rules up again: what is open stays so.
+    let second = world
+        .runtime_of(this_owner(world.install.clone(), "second"))
+        .await;
+    drop(second.ensure_topology(&pair(), &scope).await.unwrap());
+    assert_eq!(reach(&world, &web, host, port(&ours)).await, "open");
+
+    runtime
+        .close_to_callbacks(&lease, &scope, port(&ours))
+        .await
+        .unwrap();
+    assert_eq!(reach(&world, &web, host, port(&ours)).await, "refused");
+    runtime
+        .open_to_callbacks(&lease, &scope, port(&ours), Duration::from_secs(1))
+        .await
+        .unwrap();
+    eventually(
+        "an open port closes by itself",
+        Duration::from_secs(20),
+        || async { reach(&world, &web, host, port(&ours)).await == "refused" },
+    )
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_callback_opens_its_port_and_no_other() {
-    in_world("a_callback_opens_its_port", |world| async move {
-        enforced(&world).await;
-        let (runtime, scope) = (world.runtime().await, world.scope("r1"));
-        let lease = runtime.ensure_topology(&pair(), &scope).await.unwrap();
-        let web = lease.containers()["web"].to_owned();
-        let listen = async || TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await.unwrap();
-        let (ours, other) = (listen().await, listen().await);
-        let port = |listener: &TcpListener| listener.local_addr().unwrap().port();
-        let host = "host.docker.internal";
-        assert_eq!(reach(&world, &web, host, port(&ours)).await, "refused");
+    in_world("a_callback_opens_its_port", |world| {
+        a_callback_opens_its_port(world, Through::Runner)
+    })
+    .await;
+}
 
-        let limit = Duration::from_secs(60);
-        runtime
-            .open_to_callbacks(&lease, &scope, port(&ours), limit)
-            .await
-            .unwrap();
-        assert_eq!(reach(&world, &web, host, port(&ours)).await, "open");
-        assert_eq!(reach(&world, &web, host, port(&other)).await, "refused");
-        // Another process that finds the topology puts the rules up again: what is open stays so.
-        let second = world
-            .runtime_of(this_owner(world.install.clone(), "second"))
-            .await;
-        drop(second.ensure_topology(&pair(), &scope).await.unwrap());
-        assert_eq!(reach(&world, &web, host, port(&ours)).await, "open");
-
-        runtime
-            .close_to_callbacks(&lease, &scope, port(&ours))
-            .await
-            .unwrap();
-        assert_eq!(reach(&world, &web, host, port(&ours)).await, "refused");
-        runtime
-            .open_to_callbacks(&lease, &scope, port(&ours), Duration::from_secs(1))
-            .await
-            .unwrap();
-        eventually(
-            "an open port closes by itself",
-            Duration::from_secs(20),
-            || async { reach(&world, &web, host, port(&ours)).await == "refused" },
-        )
-        .await;
+#[tokio::test(flavor = "multi_thread")]
+async fn a_callback_opens_its_port_and_no_other_by_a_helper() {
+    in_world_with("a_callback_opens_its_port_gate", EgressMode::Gate, |world| {
+        a_callback_opens_its_port(world, Through::Gate)
     })
     .await;
 }
@@ -236,44 +270,56 @@ fn case(network: &Value) -> CaseSpec {
         .unwrap()
 }
 
+async fn a_case_reaches_no_neighbour(world: Arc<World>, by: Through) {
+    enforced(&world, by).await;
+    let (_, lan) = stranger(&world, "lan").await;
+    let (_, other) = stranger(&world, "other").await;
+    let hub = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await.unwrap();
+    let port = hub.local_addr().unwrap().port();
+    let cases = containers(&world, this_owner(world.install.clone(), "runner"));
+    let scope = world.scope("r1");
+    let host = "host.docker.internal";
+
+    let plain = cases.start(&case(&Value::Null), &scope).await.unwrap();
+    assert_eq!(reach(&world, plain.id(), &lan.to_string(), 8080).await, "refused");
+    assert_eq!(reach(&world, plain.id(), &lan.to_string(), 53).await, "open");
+    assert_eq!(reach(&world, plain.id(), host, port).await, "refused");
+
+    let declared = json!({"mode": "allowlist", "allowedHosts": [lan.to_string()]});
+    let declared = cases.start(&case(&declared), &scope).await.unwrap();
+    assert_eq!(reach(&world, declared.id(), &lan.to_string(), 8080).await, "open");
+    assert_eq!(
+        reach(&world, declared.id(), &other.to_string(), 8080).await,
+        "refused"
+    );
+    // A list is all that there is: no internet, no name servers beside it.
+    assert_eq!(reach(&world, declared.id(), "198.51.100.1", 80).await, "refused");
+    assert_eq!(
+        reach(&world, declared.id(), &other.to_string(), 53).await,
+        "refused"
+    );
+    assert_eq!(reach(&world, declared.id(), host, port).await, "refused");
+
+    let machine = json!({"mode": "allowlist", "allowedHosts": [host]});
+    let machine = cases.start(&case(&machine), &scope).await.unwrap();
+    assert_eq!(reach(&world, machine.id(), host, port).await, "open");
+    for container in [plain, declared, machine] {
+        assert_eq!(container.remove().await, None);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_case_reaches_no_neighbour_unless_it_declares_one() {
-    in_world("a_case_reaches_no_neighbour", |world| async move {
-        enforced(&world).await;
-        let (_, lan) = stranger(&world, "lan").await;
-        let (_, other) = stranger(&world, "other").await;
-        let hub = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await.unwrap();
-        let port = hub.local_addr().unwrap().port();
-        let cases = containers(&world, this_owner(world.install.clone(), "runner"));
-        let scope = world.scope("r1");
-        let host = "host.docker.internal";
+    in_world("a_case_reaches_no_neighbour", |world| {
+        a_case_reaches_no_neighbour(world, Through::Runner)
+    })
+    .await;
+}
 
-        let plain = cases.start(&case(&Value::Null), &scope).await.unwrap();
-        assert_eq!(reach(&world, plain.id(), &lan.to_string(), 8080).await, "refused");
-        assert_eq!(reach(&world, plain.id(), &lan.to_string(), 53).await, "open");
-        assert_eq!(reach(&world, plain.id(), host, port).await, "refused");
-
-        let declared = json!({"mode": "allowlist", "allowedHosts": [lan.to_string()]});
-        let declared = cases.start(&case(&declared), &scope).await.unwrap();
-        assert_eq!(reach(&world, declared.id(), &lan.to_string(), 8080).await, "open");
-        assert_eq!(
-            reach(&world, declared.id(), &other.to_string(), 8080).await,
-            "refused"
-        );
-        // A list is all that there is: no internet, no name servers beside it.
-        assert_eq!(reach(&world, declared.id(), "198.51.100.1", 80).await, "refused");
-        assert_eq!(
-            reach(&world, declared.id(), &other.to_string(), 53).await,
-            "refused"
-        );
-        assert_eq!(reach(&world, declared.id(), host, port).await, "refused");
-
-        let machine = json!({"mode": "allowlist", "allowedHosts": [host]});
-        let machine = cases.start(&case(&machine), &scope).await.unwrap();
-        assert_eq!(reach(&world, machine.id(), host, port).await, "open");
-        for container in [plain, declared, machine] {
-            assert_eq!(container.remove().await, None);
-        }
+#[tokio::test(flavor = "multi_thread")]
+async fn a_case_reaches_no_neighbour_unless_it_declares_one_by_a_helper() {
+    in_world_with("a_case_reaches_no_neighbour_gate", EgressMode::Gate, |world| {
+        a_case_reaches_no_neighbour(world, Through::Gate)
     })
     .await;
 }
@@ -308,6 +354,47 @@ async fn a_list_of_hosts_is_refused_where_the_member_has_opened_the_network() {
             "open"
         );
         assert_eq!(plain.remove().await, None);
+    })
+    .await;
+}
+
+/// The helper's image is made once, from nothing, and `gc` may take it away: the next helper brings it back.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_helpers_image_is_made_once_and_again_when_it_went() {
+    in_world_with("helpers_image", EgressMode::Gate, |world| async move {
+        let (runtime, scope) = (world.runtime().await, world.scope("r1"));
+        let name = runtime
+            .ensure_topology(&pair(), &scope)
+            .await
+            .unwrap()
+            .plan()
+            .name
+            .clone();
+        let made = prepared::list(&world.engine, &world.install).await.unwrap();
+        assert_eq!(made.len(), 1, "{made:?}");
+        assert!(
+            made[0].image.starts_with("everdict-gate:") && made[0].bytes < 16 * 1024,
+            "{made:?}"
+        );
+        eventually("the helpers are gone", Duration::from_secs(10), || async {
+            world
+                .ours()
+                .await
+                .iter()
+                .all(|name| !name.starts_with("everdict-gate"))
+        })
+        .await;
+        assert!(prepared::remove(&world.engine, &made[0]).await.unwrap());
+        assert!(runtime.teardown(&name).await);
+        drop(runtime.ensure_topology(&pair(), &scope).await.unwrap());
+        assert_eq!(
+            prepared::list(&world.engine, &world.install).await.unwrap().len(),
+            1
+        );
+        assert!(
+            !world.said("egress rules"),
+            "it works, so there is nothing to say"
+        );
     })
     .await;
 }

@@ -13,6 +13,7 @@ mod cpus;
 mod data;
 mod deploy;
 mod egress;
+mod member;
 mod one_shot;
 mod prepared;
 mod process;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use everdict_contracts::ServiceHarness;
+use everdict_topology::egress::EgressMode;
 use everdict_topology::labels::Owner;
 use everdict_topology::process::this_owner;
 use everdict_topology::runtime::TopologyRuntime as _;
@@ -40,6 +41,18 @@ impl Runner {
         let role = serde_json::json!({
             "install": world.install, "state": world.state.path(), "watched": watched, "what": what,
         });
+        Self::start_as(&role)
+    }
+
+    /// A watched one whose egress rules are put up by helpers.
+    pub fn start_with_gates(world: &World) -> Self {
+        let role = serde_json::json!({
+            "install": world.install, "state": world.state.path(), "watched": true, "what": "drive", "gates": true,
+        });
+        Self::start_as(&role)
+    }
+
+    fn start_as(role: &serde_json::Value) -> Self {
         let mut command = this_program("process::plays_a_role", &role.to_string());
         command
             .stdin(Stdio::null())
@@ -103,7 +116,11 @@ async fn plays_a_role() {
     let owner = this_owner(text("install"), "helper");
     let state = PathBuf::from(text("state"));
     let _watchdog = (role["watched"] == true).then(|| watch(&owner, &state));
-    let world = World::join(text("install")).await;
+    let egress = match role["gates"] == true {
+        true => EgressMode::Gate,
+        false => EgressMode::Fence,
+    };
+    let world = World::join(text("install"), egress).await;
     let runtime = world.runtime_in(&state, owner, false).await;
     println!("deploying");
     let scope = world.scope("r1");

@@ -70,6 +70,33 @@ async fn a_runner_killed_in_mid_deploy_leaves_nothing() {
     .await;
 }
 
+/// Helper containers, started or not, go like everything else, and a frozen service does too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_runner_killed_while_helpers_put_up_rules_leaves_nothing() {
+    in_world("killed_with_gates", |world| async move {
+        let mut helpers = 0;
+        for round in 0..8 {
+            let mut runner = Runner::start_with_gates(&world);
+            runner.wait_for("deploying");
+            let end = Instant::now() + LIMIT;
+            // The first helper, and somewhat later in each round.
+            while !world
+                .ours()
+                .await
+                .iter()
+                .any(|name| name.starts_with("everdict-gate-"))
+            {
+                assert!(Instant::now() < end, "no helper was started");
+            }
+            kill_after(&world, &mut runner, Duration::from_millis(round * 40)).await;
+            helpers += 1;
+            nothing_is_left(&world).await;
+        }
+        assert_eq!(helpers, 8);
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_runner_killed_in_mid_teardown_leaves_nothing() {
     in_world("killed_in_mid_teardown", |world| async move {

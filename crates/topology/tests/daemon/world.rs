@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use bollard::query_parameters::ListVolumesOptions;
 use everdict_contracts::{ServiceHarness, decode};
 use everdict_topology::digest::DigestKey;
+use everdict_topology::egress::EgressMode;
 use everdict_topology::engine::Engine;
 use everdict_topology::labels::{INSTALL, Owner};
 use everdict_topology::process::this_owner;
@@ -42,9 +43,19 @@ pub struct World {
 
 /// Runs a test in a world of its own and removes what it made, also when it fails.
 pub async fn in_world<F: Future<Output = ()>>(test: &str, body: impl FnOnce(Arc<World>) -> F) {
-    let Some(world) = World::open(test).await else {
+    in_world_with(test, EgressMode::Fence, body).await;
+}
+
+/// The same where egress rules are put up in another way.
+pub async fn in_world_with<F: Future<Output = ()>>(
+    test: &str,
+    egress: EgressMode,
+    body: impl FnOnce(Arc<World>) -> F,
+) {
+    let Some(mut world) = World::open(test).await else {
         return;
     };
+    world.engine = world.engine.with_egress(egress);
     let world = Arc::new(world);
     let result = AssertUnwindSafe(body(Arc::clone(&world))).catch_unwind().await;
     world.remove_all().await;
@@ -93,8 +104,8 @@ impl World {
     }
 
     /// The world of another process' test: only its installation is the same.
-    pub async fn join(install: String) -> Self {
-        let engine = Engine::connect(DAEMON).await.unwrap();
+    pub async fn join(install: String, egress: EgressMode) -> Self {
+        let engine = Engine::connect(DAEMON).await.unwrap().with_egress(egress);
         let docker = bollard::Docker::connect_with_unix(DAEMON, 60, bollard::API_DEFAULT_VERSION).unwrap();
         Self::with(engine, docker.negotiate_version().await.unwrap(), install)
     }

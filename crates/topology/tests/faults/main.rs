@@ -13,6 +13,7 @@ mod cleanup;
 mod daemon;
 mod debts;
 mod deploy;
+mod helpers;
 mod images;
 mod manners;
 mod ports;

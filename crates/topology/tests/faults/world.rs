@@ -68,7 +68,7 @@ impl World {
         self.runtime_on(self.engine().await, change).await
     }
 
-    async fn runtime_on(
+    pub async fn runtime_on(
         &self,
         engine: Engine,
         change: impl FnOnce(&mut RuntimeOptions),
@@ -86,8 +86,6 @@ impl World {
             interval: Duration::from_secs(1),
         };
         // Its maker would show up among the containers that tests count.
-        options.prepare_databases = false;
-        // In the background, where it would disturb what a test counts.
         options.prepare_databases = false;
         change(&mut options);
         Arc::new(DockerTopologyRuntime::open(engine, options).await.unwrap())
