@@ -193,6 +193,7 @@ fn scope(job: &CaseJob, plan: &ServicePlan, ctx: &CaseContext) -> CaseScope {
         // The plan's spec has the pins in it.
         pins: std::collections::BTreeMap::new(),
         credentials: job.pull_credentials().to_vec(),
+        network: plan.network.clone(),
     }
 }
 

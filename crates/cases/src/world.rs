@@ -92,15 +92,6 @@ fn admit_host(case: &EvalCase) -> Result<ExecutionManifest, Fault> {
 /// `BAD_REQUEST` naming the declaration that a topology can't honour.
 pub(crate) fn admit_service(case: &EvalCase, runtime: &str) -> Result<ExecutionManifest, Fault> {
     let declared = linux_only(case, "a topology's containers are linux")?;
-    if case
-        .network
-        .as_ref()
-        .is_some_and(|network| network.mode != NetworkMode::Public)
-    {
-        return Err(Fault::bad_request(
-            "evalCase.network: a topology's containers reach the open network; with it the case would be another task",
-        ));
-    }
     Ok(ExecutionManifest {
         os: Os::Linux,
         os_resolved: resolved(declared),

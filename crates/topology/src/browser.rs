@@ -124,6 +124,7 @@ impl BrowserOrder<'_> {
         let common = Common {
             network: self.network,
             labels: &labels,
+            pinned: &self.plan.network.pinned,
         };
         let alias = names::browser_alias(self.run);
         let body = browser_body(&common, plan, &alias);

@@ -7,7 +7,6 @@
 mod come_up;
 mod exec;
 mod files;
-mod hosts;
 mod provenance;
 mod script;
 mod spec;
@@ -184,7 +183,7 @@ impl Shared {
         if run.cancel.is_cancelled() {
             return Err(cancelled());
         }
-        let reach = spec.reach(&self.engine, &info).await?;
+        let reach = spec.reach(&self.engine).await?;
         let body = spec.body(&image.id, labels, info.memory, &reach);
         let id = self
             .engine

@@ -7,9 +7,11 @@
 //! A runner with the privilege enters that name space itself. Any other has a helper container do it, see [`gate`]. That
 //! takes a fifth of a second, for which a service is kept frozen: either way it is held before it has run for long.
 
+mod declared;
 #[cfg(target_os = "linux")]
 mod enter;
 mod gate;
+mod hosts;
 mod machine;
 mod netlink;
 mod rules;
@@ -24,6 +26,8 @@ use crate::engine::{ContainerView, DaemonInfo, Engine, EngineError, RunState};
 use netlink::Batch;
 use rules::{Beyond, Family, Rules};
 
+pub(crate) use declared::Wanted;
+pub use declared::{CaseNetwork, Reaching};
 pub(crate) use gate::{Gates, is_gate};
 pub(crate) use rules::Net;
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 use everdict_contracts::{Fault, ServiceHarness, StoreKind};
 
 use crate::digest::{DigestKey, SpecDigest};
+use crate::egress::Reaching;
 use crate::labels::Owner;
 use crate::stores::{StockImages, StoreValues};
 
@@ -44,6 +45,8 @@ pub struct PlanContext<'a> {
     pub digest_key: &'a DigestKey,
     /// The readiness of stores, browsers, and of services that have none of their own.
     pub readiness: ReadinessPlan,
+    /// What the case lets its topology reach.
+    pub network: &'a Reaching,
 }
 
 /// What the member lets a topology have.
@@ -94,6 +97,8 @@ pub struct TopologyPlan {
     pub waves: Vec<Vec<usize>>,
     /// Absent when the harness has no browser, or gets one from a service.
     pub browser: Option<BrowserPlan>,
+    /// What its containers may reach.
+    pub(crate) network: Reaching,
     /// Named volumes, to be created with labels and removed with the topology.
     pub volumes: Vec<String>,
 }

@@ -16,6 +16,7 @@ use futures_util::future::BoxFuture;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use crate::egress::CaseNetwork;
 use crate::stores::StoreQuery;
 
 pub use docker::{DockerTopologyRuntime, StandingTopology};
@@ -42,6 +43,8 @@ pub struct CaseScope {
     pub pins: BTreeMap<String, String>,
     /// For the registries that the job names.
     pub credentials: Vec<RegistryAuth>,
+    /// What the case's topology may reach; a container of its own has this in its spec.
+    pub network: CaseNetwork,
 }
 
 impl CaseScope {

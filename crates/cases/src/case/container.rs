@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use everdict_contracts::{CaseJob, Fault};
 use everdict_topology::case_container::CaseContainer;
+use everdict_topology::egress::CaseNetwork;
 use everdict_topology::runtime::CaseScope;
 use uuid::Uuid;
 
@@ -36,6 +37,8 @@ pub(super) async fn start(
         deadline: None,
         pins: BTreeMap::new(),
         credentials: job.pull_credentials().to_vec(),
+        // The container's spec has it.
+        network: CaseNetwork::default(),
     };
     containers.start(spec, &scope).await.map(Some)
 }

@@ -11,6 +11,7 @@ use everdict_contracts::{
     StoreFixture,
 };
 use everdict_graders::{Gradebook, PlannedGrader};
+use everdict_topology::egress::CaseNetwork;
 use everdict_topology::plan::apply_pins;
 use everdict_topology::stores::{self, StoreQuery};
 use everdict_traces::{TraceConfig, TraceLimits, TraceSource, source_for};
@@ -46,6 +47,8 @@ pub(crate) struct ServicePlan {
     pub(crate) case: EvalCase,
     pub(crate) manifest: ExecutionManifest,
     pub(crate) run_id: String,
+    /// What the topology may reach.
+    pub(crate) network: CaseNetwork,
     pub(crate) vars: Vars,
     pub(crate) door: Door,
     /// For a target that a service hands out.
@@ -71,6 +74,7 @@ impl ServicePlan {
             None => spec.clone(),
         };
         let manifest = world::admit_service(&job.eval_case, runtime)?;
+        let network = CaseNetwork::of_case(&job.eval_case)?;
         let run_id = job.run_id.as_ref().map_or_else(own_run_id, ToString::to_string);
         let case = with_graders(&job.eval_case);
         let planned = graders(&case, &spec, &run_id)?;
@@ -99,6 +103,7 @@ impl ServicePlan {
             case,
             manifest,
             run_id,
+            network,
             vars,
             door,
             session,

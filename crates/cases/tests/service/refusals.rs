@@ -138,8 +138,8 @@ async fn a_case_that_can_not_be_graded_or_seeded_is_refused_before_anything_is_m
             "evalCase.placement.os",
         ),
         (
-            json!({ "evalCase": { "network": { "mode": "none" } } }),
-            "evalCase.network",
+            json!({ "evalCase": { "network": { "mode": "allowlist", "allowedHosts": ["a.example", "*.b.example"] } } }),
+            "evalCase.network.allowedHosts[1]",
         ),
     ])
     .await;

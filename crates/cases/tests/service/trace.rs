@@ -186,3 +186,26 @@ async fn the_member_is_told_which_hosts_are_asked() {
         stage.lines()
     );
 }
+
+/// What a secret's name stands for only the control plane knows: the backend is asked without, and the job is told.
+#[tokio::test]
+async fn a_trace_source_whose_secret_is_only_named_is_asked_without_and_the_job_told() {
+    let backend = Door::answering(|_| answer(401, "who are you")).await;
+    let door = Door::answering(|_| ok(json!({}))).await;
+    let stage = Stage::new(Settings::default(), &door);
+    let mut job = traced(&backend, json!({}));
+    job["harnessSpec"]["traceSource"]["authSecret"] = json!("TRACE_KEY");
+    let result = stage.run(job).await.unwrap();
+    assert!(
+        stage
+            .lines()
+            .iter()
+            .any(|line| line.contains("names the secret `TRACE_KEY`, which this runner can't resolve")),
+        "{:?}",
+        stage.lines()
+    );
+    assert!(!backend.calls().is_empty());
+    let told = errors(&result);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("TRACE_KEY"), "{told:?}");
+}

@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use bollard::models::{ContainerCreateBody, HealthConfig, HostConfig, HostConfigLogConfig};
-use everdict_contracts::{EvalCase, Fault, NetworkMode};
+use everdict_contracts::{EvalCase, Fault};
 
-use super::hosts::{self, Host, Resolved};
 use super::script;
-use crate::egress::Reach;
-use crate::engine::{DaemonInfo, Engine};
+use crate::egress::{CaseNetwork, Reaching, Wanted};
+use crate::engine::Engine;
 use crate::images::ImageRef;
 use crate::plan::{Limits, service_limits};
 
@@ -43,21 +42,6 @@ pub struct CaseSpec {
     network: CaseNetwork,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum CaseNetwork {
-    /// The internet, without what is near the machine.
-    Public,
-    None,
-    Only(Vec<Host>),
-}
-
-/// What a case's container may reach.
-pub(super) struct CaseReach {
-    pub(super) reach: Reach,
-    /// For the container's table of hosts.
-    pinned: Vec<String>,
-}
-
 impl CaseSpec {
     /// Reads the spec off a case; `None` when the case names no image.
     ///
@@ -67,14 +51,7 @@ impl CaseSpec {
     pub fn of_case(case: &EvalCase) -> Result<Option<Self>, Fault> {
         let Some(image) = &case.image else { return Ok(None) };
         ImageRef::parse(image).map_err(|error| Fault::bad_request(format!("{IMAGE_PATH}: {error}")))?;
-        let network = match case.network.as_ref().map(|network| network.mode) {
-            None | Some(NetworkMode::Public) => CaseNetwork::Public,
-            Some(NetworkMode::None) => CaseNetwork::None,
-            Some(NetworkMode::Allowlist) => {
-                let declared = case.network.iter().flat_map(|network| &network.allowed_hosts);
-                CaseNetwork::Only(hosts::parse(&declared.cloned().collect::<Vec<_>>())?)
-            }
-        };
+        let network = CaseNetwork::of_case(case)?;
         let wanted = case.resources.unwrap_or_default();
         if wanted.gpu.is_some() {
             return Err(Fault::bad_request(
@@ -100,19 +77,8 @@ impl CaseSpec {
     ///
     /// # Errors
     /// `BAD_REQUEST` for a list of hosts where nobody is held to one, and for a name without an address.
-    pub(super) async fn reach(&self, engine: &Engine, info: &DaemonInfo) -> Result<CaseReach, Fault> {
-        let CaseNetwork::Only(declared) = &self.network else {
-            return Ok(CaseReach {
-                reach: Reach::alone(None),
-                pinned: Vec::new(),
-            });
-        };
-        engine.egress_on(info).demand("evalCase.network")?;
-        let Resolved { ranges, pinned } = hosts::resolve(declared, engine).await?;
-        Ok(CaseReach {
-            reach: Reach::alone(Some(ranges)),
-            pinned,
-        })
+    pub(super) async fn reach(&self, engine: &Engine) -> Result<Reaching, Fault> {
+        self.network.alone(engine).await
     }
 
     /// What the daemon is asked to make. `image` is an id, so that a tag that moves changes nothing; `machine_memory`
@@ -122,10 +88,10 @@ impl CaseSpec {
         image: &str,
         labels: BTreeMap<String, String>,
         machine_memory: u64,
-        reach: &CaseReach,
+        reach: &Reaching,
     ) -> ContainerCreateBody {
         let memory = self.memory(machine_memory);
-        let connected = self.network != CaseNetwork::None;
+        let connected = self.network.0 != Wanted::None;
         let machine = "host.docker.internal:host-gateway".to_owned();
         let hosts = || {
             std::iter::once(machine)
@@ -204,11 +170,8 @@ mod tests {
         decode(case).unwrap()
     }
 
-    fn unpinned() -> CaseReach {
-        CaseReach {
-            reach: Reach::alone(None),
-            pinned: Vec::new(),
-        }
+    fn unpinned() -> Reaching {
+        Reaching::default()
     }
 
     fn refused(change: &Value) -> String {

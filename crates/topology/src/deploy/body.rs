@@ -30,6 +30,8 @@ const LOG_MAX_FILES: &str = "3";
 pub(crate) struct Common<'a> {
     pub(crate) network: &'a str,
     pub(crate) labels: &'a BTreeMap<String, String>,
+    /// `name:address`, for their tables of hosts.
+    pub(crate) pinned: &'a [String],
 }
 
 struct Parts<'a> {
@@ -128,7 +130,11 @@ impl Common<'_> {
             host_config: Some(HostConfig {
                 network_mode: Some(self.network.to_owned()),
                 port_bindings: port.map(|port| HashMap::from([(port, Some(vec![loopback()]))])),
-                extra_hosts: Some(vec!["host.docker.internal:host-gateway".to_owned()]),
+                extra_hosts: Some(
+                    std::iter::once("host.docker.internal:host-gateway".to_owned())
+                        .chain(self.pinned.iter().cloned())
+                        .collect(),
+                ),
                 memory: Some(parts.limits.memory_bytes),
                 // Equal to the memory: no swap, so that running out is seen rather than felt by the whole machine.
                 memory_swap: Some(parts.limits.memory_bytes),

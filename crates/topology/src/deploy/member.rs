@@ -9,7 +9,7 @@ use everdict_contracts::{ErrorCode, Fault, StoreKind};
 
 use super::Site;
 use super::body::{self, Common};
-use crate::egress::{Fenced, Reach, unenforced};
+use crate::egress::{Fenced, unenforced, unfenced};
 use crate::engine::{ContainerView, EngineError, EngineErrorKind, RunState};
 use crate::labels;
 use crate::plan::{ReadinessPlan, ServicePlan, StorePlan, StoreReadiness};
@@ -146,7 +146,7 @@ impl Site<'_> {
     pub(crate) async fn hold(&self, id: &str) -> Result<ContainerView, Fault> {
         let view = self.engine.inspect_container(id).await;
         let view = view.map_err(EngineError::into_fault)?;
-        self.fence(&view).await;
+        self.fence(&view).await?;
         self.engine.let_go(&view).await.map_err(EngineError::into_fault)?;
         Ok(view)
     }
@@ -168,12 +168,19 @@ impl Site<'_> {
         Ok(up(member, &view))
     }
 
-    /// Holds a container to what it may reach; says so where that can't be done.
-    async fn fence(&self, view: &ContainerView) {
-        if let Fenced::No(why) = self.engine.fence(view, &Reach::of_peers()).await
-            && !self.told_unfenced.swap(true, Ordering::Relaxed)
-        {
-            self.note(&unenforced(&why));
+    /// Holds a container to what it may reach. Where that can't be done the log says so, and a case with a policy of its
+    /// own ends: it would be another one.
+    async fn fence(&self, view: &ContainerView) -> Result<(), Fault> {
+        let reach = &self.plan.network.reach;
+        match self.engine.fence(view, reach).await {
+            Fenced::Yes => Ok(()),
+            Fenced::No(why) if reach.is_strict() => Err(unfenced(&view.name, &why)),
+            Fenced::No(why) => {
+                if !self.told_unfenced.swap(true, Ordering::Relaxed) {
+                    self.note(&unenforced(&why));
+                }
+                Ok(())
+            }
         }
     }
 
@@ -211,7 +218,7 @@ impl Site<'_> {
                 return Ok(None);
             };
             // Whoever made it may have had other settings, or not the means, or died between the two.
-            self.fence(&view).await;
+            self.fence(&view).await?;
             self.engine.let_go(&view).await.map_err(EngineError::into_fault)?;
             if !answers_now(self.engine, id, &probe).await {
                 if !self.in_use {
@@ -228,6 +235,7 @@ impl Site<'_> {
         let common = Common {
             network: &self.network,
             labels: &self.plan.labels,
+            pinned: &self.plan.network.pinned,
         };
         let mut body = member.body(&common);
         let mut prepared = match member {

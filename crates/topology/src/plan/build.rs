@@ -32,6 +32,7 @@ pub(super) fn plan(spec: &ServiceHarness, context: &PlanContext<'_>) -> Result<T
         key: &key,
         stores: &draft.stores,
         services: &draft.services,
+        network: context.network,
         stem: DRAFT,
     };
     let digest = identity.digest(context.digest_key);
@@ -48,6 +49,7 @@ pub(super) fn plan(spec: &ServiceHarness, context: &PlanContext<'_>) -> Result<T
         services: members.services,
         waves,
         browser,
+        network: context.network.clone(),
     })
 }
 

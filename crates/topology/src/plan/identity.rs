@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{EnvPairs, Limits, MountPlan, ServicePlan, StorePlan, TopologyKey};
 use crate::digest::{DigestKey, SpecDigest};
+use crate::egress::Reaching;
 
 /// Generation of what goes into a digest; a runner that counts differently must not adopt.
 const GENERATION: u32 = 1;
@@ -13,6 +14,7 @@ pub(super) struct Identity<'a> {
     pub key: &'a TopologyKey,
     pub stores: &'a [StorePlan],
     pub services: &'a [ServicePlan],
+    pub network: &'a Reaching,
     /// Name with which the stores and services were planned for the time being.
     pub stem: &'a str,
 }
@@ -20,7 +22,7 @@ pub(super) struct Identity<'a> {
 impl Identity<'_> {
     /// Returns the digest. Values of variables stand as their HMAC, since any of them may be a secret.
     pub fn digest(&self, key: &DigestKey) -> SpecDigest {
-        let whole = json!({
+        let mut whole = json!({
             "generation": GENERATION,
             "tenant": self.key.tenant,
             "harness": self.key.harness,
@@ -44,6 +46,14 @@ impl Identity<'_> {
                 "needs": service.needs,
             })).collect::<Vec<_>>(),
         });
+        if let Some(declared) = &self.network.reach.declared {
+            // What an address was when the names were resolved is in the containers' tables of hosts.
+            let ranges: Vec<Value> = declared
+                .iter()
+                .map(|net| json!([net.address, net.bits]))
+                .collect();
+            whole["network"] = json!([ranges, self.network.pinned]);
+        }
         SpecDigest::of(whole.to_string().as_bytes())
     }
 

@@ -14,7 +14,8 @@ pub(crate) struct World {
     pub store_env: BTreeMap<String, String>,
     pub images: StockImages,
     pub policy: PlanPolicy,
-    pub key: DigestKey,
+    pub network: Reaching,
+    key: DigestKey,
 }
 
 impl World {
@@ -33,6 +34,7 @@ impl World {
             images: StockImages::default(),
             policy: PlanPolicy::default(),
             key: DigestKey::new([3; 32]),
+            network: Reaching::default(),
         }
     }
 
@@ -46,6 +48,7 @@ impl World {
             policy: &self.policy,
             digest_key: &self.key,
             readiness: ReadinessPlan::default(),
+            network: &self.network,
         };
         let spec: ServiceHarness = decode(spec).unwrap();
         TopologyPlan::from_spec(&spec, &context).map_err(|fault| {

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::browser::{BrowserOrder, provision};
 use crate::deploy::{Debt, PreparedImages};
+use crate::egress::{CaseNetwork, Reaching};
 use crate::engine::{Engine, EngineError};
 use crate::images::PullWatcher;
 use crate::labels::Owner;
@@ -153,7 +154,12 @@ impl DockerTopologyRuntime {
         self.pool.tasks().reopen();
     }
 
-    fn plan(&self, spec: &ServiceHarness, scope: &CaseScope) -> Result<TopologyPlan, Fault> {
+    fn plan(
+        &self,
+        spec: &ServiceHarness,
+        scope: &CaseScope,
+        network: &Reaching,
+    ) -> Result<TopologyPlan, Fault> {
         let options = &self.options;
         TopologyPlan::from_spec(
             spec,
@@ -166,12 +172,19 @@ impl DockerTopologyRuntime {
                 policy: &options.policy,
                 digest_key: &options.digest_key,
                 readiness: options.readiness,
+                network,
             },
         )
     }
 
     async fn ensure(&self, spec: &ServiceHarness, scope: &CaseScope) -> Result<TopologyLease, Fault> {
-        let plan = Arc::new(self.plan(spec, scope)?);
+        // First what is wrong with the spec itself, which needs no daemon and no name server.
+        let mut plan = self.plan(spec, scope, &Reaching::default())?;
+        if scope.network != CaseNetwork::default() {
+            let network = scope.bounded(scope.network.of_peers(&self.engine)).await??;
+            plan = self.plan(spec, scope, &network)?;
+        }
+        let plan = Arc::new(plan);
         let ticket = self.pool.ensure(&plan, scope, || self.pull(&plan, scope)).await?;
         Ok(TopologyLease::new(ticket))
     }

@@ -24,10 +24,10 @@ use tokio::net::TcpListener;
 use crate::case_image::containers;
 use crate::world::{FRONT_DOOR, World, eventually, harness, in_world, in_world_with};
 
-const METADATA: &str = "169.254.169.254";
+pub const METADATA: &str = "169.254.169.254";
 
 /// Two services that know each other.
-fn pair() -> ServiceHarness {
+pub fn pair() -> ServiceHarness {
     harness(|spec| {
         spec["services"] = json!([
             {"name": "web", "image": FRONT_DOOR, "port": 8080},
@@ -37,7 +37,7 @@ fn pair() -> ServiceHarness {
 }
 
 /// Tries to connect from within a container: `open`, `refused` when it is told at once that it may not, else what it met.
-async fn reach(world: &World, container: &str, host: &str, port: u16) -> String {
+pub async fn reach(world: &World, container: &str, host: &str, port: u16) -> String {
     let script = format!(
         "import socket,errno\n\
          try:\n  socket.create_connection(('{host}', {port}), 4); print('open')\n\
@@ -51,7 +51,7 @@ async fn reach(world: &World, container: &str, host: &str, port: u16) -> String 
 }
 
 /// A container of nobody's topology that answers on ports 8080 and 53, on the default bridge.
-async fn stranger(world: &World, name: &str) -> (String, IpAddr) {
+pub async fn stranger(world: &World, name: &str) -> (String, IpAddr) {
     let serve = "import threading,http.server as h\n\
                  f=lambda p: h.HTTPServer(('',p),h.SimpleHTTPRequestHandler).serve_forever()\n\
                  threading.Thread(target=f,args=(53,)).start(); f(8080)";
@@ -90,7 +90,7 @@ async fn stranger(world: &World, name: &str) -> (String, IpAddr) {
 }
 
 /// Puts a stranger at the address where clouds have their credentials, and a container beside it.
-async fn with_metadata(world: &World, stranger: &str, containers: &[&str]) {
+pub async fn with_metadata(world: &World, stranger: &str, containers: &[&str]) {
     let network = NetworkCreateRequest {
         name: format!("metadata-{}", world.tag()),
         ipam: Some(Ipam {

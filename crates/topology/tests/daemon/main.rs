@@ -15,6 +15,7 @@ mod deploy;
 mod egress;
 mod member;
 mod one_shot;
+mod policies;
 mod prepared;
 mod process;
 mod program;

@@ -163,6 +163,7 @@ impl World {
             deadline: None,
             pins: BTreeMap::new(),
             credentials: Vec::new(),
+            network: everdict_topology::egress::CaseNetwork::default(),
         }
     }
 

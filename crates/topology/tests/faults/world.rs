@@ -102,6 +102,7 @@ impl World {
             deadline: None,
             pins: BTreeMap::new(),
             credentials: Vec::new(),
+            network: everdict_topology::egress::CaseNetwork::default(),
         }
     }
 

@@ -13,6 +13,7 @@ use bollard::query_parameters::{
 };
 use everdict_contracts::{Fault, ServiceHarness, StoreFixture, decode};
 use everdict_topology::digest::DigestKey;
+use everdict_topology::egress::Reaching;
 use everdict_topology::engine::{Engine, ExecRequest};
 use everdict_topology::labels::Owner;
 use everdict_topology::plan::{PlanContext, PlanPolicy, ReadinessPlan, StorePlan, TopologyPlan};
@@ -132,6 +133,7 @@ fn plan(harness: &ServiceHarness) -> TopologyPlan {
         policy: &PlanPolicy::default(),
         digest_key: &DigestKey::new([0; 32]),
         readiness: ReadinessPlan::default(),
+        network: &Reaching::default(),
     };
     TopologyPlan::from_spec(harness, &context).expect("a plan")
 }

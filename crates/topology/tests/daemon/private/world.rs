@@ -120,6 +120,7 @@ impl PrivateWorld {
             deadline: None,
             pins: BTreeMap::new(),
             credentials: Vec::new(),
+            network: everdict_topology::egress::CaseNetwork::default(),
         }
     }
 

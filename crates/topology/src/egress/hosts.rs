@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use everdict_contracts::Fault;
 
-use crate::egress::Net;
+use super::Net;
 use crate::engine::Engine;
 
 /// Where hosts are declared.
@@ -20,7 +20,7 @@ const RESOLVE_LIMIT: Duration = Duration::from_secs(20);
 
 /// A host as it is declared.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Host {
+pub(crate) enum Host {
     Range(Net),
     /// Resolved when the container is made, and kept for its life.
     Name(String),
@@ -29,17 +29,17 @@ pub(super) enum Host {
 
 /// What the declared hosts come to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Resolved {
-    pub(super) ranges: BTreeSet<Net>,
+pub(crate) struct Resolved {
+    pub(crate) ranges: BTreeSet<Net>,
     /// `name:address`, so that a name is in the container what it was when the rules were made.
-    pub(super) pinned: Vec<String>,
+    pub(crate) pinned: Vec<String>,
 }
 
 /// Reads hosts: addresses, ranges, and names.
 ///
 /// # Errors
 /// `BAD_REQUEST` with the place of what is none of them.
-pub(super) fn parse(hosts: &[String]) -> Result<Vec<Host>, Fault> {
+pub(crate) fn parse(hosts: &[String]) -> Result<Vec<Host>, Fault> {
     let hosts = hosts.iter().enumerate();
     hosts
         .map(|(index, host)| {
@@ -80,7 +80,7 @@ fn host_of(text: &str) -> Option<Host> {
 ///
 /// # Errors
 /// `BAD_REQUEST` with the place of a name that has none.
-pub(super) async fn resolve(hosts: &[Host], engine: &Engine) -> Result<Resolved, Fault> {
+pub(crate) async fn resolve(hosts: &[Host], engine: &Engine) -> Result<Resolved, Fault> {
     let mut resolved = Resolved::default();
     for (index, host) in hosts.iter().enumerate() {
         match host {
@@ -108,8 +108,8 @@ pub(super) async fn resolve(hosts: &[Host], engine: &Engine) -> Result<Resolved,
 
 #[cfg(test)]
 mod tests {
+    use super::super::Net;
     use super::{Host, parse};
-    use crate::egress::Net;
 
     #[test]
     fn hosts_are_addresses_ranges_and_names() {
