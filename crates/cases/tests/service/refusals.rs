@@ -127,7 +127,7 @@ async fn a_case_that_can_not_be_graded_or_seeded_is_refused_before_anything_is_m
         |seed: Value| json!({ "evalCase": { "fixtures": [{ "store": "postgres", "seed": seed }] } });
     refused([
         (graded("tests-pass", json!({})), "evalCase.graders[0].id"),
-        (graded("script", json!({})), "evalCase.graders[0].id"),
+        (graded("script", json!({})), "evalCase.graders[0].config.code"),
         (graded("nope", json!({})), "evalCase.graders[0].id"),
         (state("postgres"), "evalCase.graders[0].config"),
         (stored(state("redis")), "evalCase.graders[0].config"),

@@ -142,5 +142,6 @@ fn scope(n: usize) -> CaseScope {
         deadline: None,
         pins: BTreeMap::new(),
         credentials: Vec::new(),
+        network: everdict_topology::egress::CaseNetwork::default(),
     }
 }
