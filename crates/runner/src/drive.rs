@@ -282,7 +282,11 @@ impl<'a> Run<'a> {
     /// Starts the case first, then what runs beside it.
     fn start(&mut self) {
         let job = Arc::clone(self.job.as_ref().expect("BUG: only a readable job is started"));
-        let evidence = Evidence::new(self.attempt.job_id.clone(), self.core.board.clone());
+        let evidence = Evidence::new(
+            self.attempt.job_id.clone(),
+            self.core.board.clone(),
+            self.core.config.work_root.clone(),
+        );
         let context = CaseContext {
             host_env: Arc::clone(&self.core.config.host_env),
             work_root: self.core.config.work_root.clone(),
@@ -331,7 +335,7 @@ impl<'a> Run<'a> {
         let (result, event) = match outcome {
             Ok(mut result) => {
                 report::frame(&mut result, place, span);
-                (result, Event::Finished)
+                (report::fit(result, report::MAX_RESULT_BYTES), Event::Finished)
             }
             Err(fault) => (
                 report::failed_result(&job, fault.failure(), place, span),

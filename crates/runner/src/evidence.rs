@@ -1,10 +1,13 @@
 //! Carries log lines, live trace events and what a browser shows of one attempt to the hub, beside the job.
 //!
-//! The job only ever appends to a bounded buffer. When the hub can't keep up the newest lines are left out and an
-//! explicit gap says how many. Everything here is best effort: the result carries the whole trace.
+//! The job only ever appends to a bounded buffer, which goes on on disk when the hub is away or can't keep up. Beyond that
+//! the newest lines are left out and an explicit gap says how many. Everything here is best effort: the result carries the whole trace.
 
 mod buffer;
+mod spool;
 
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -24,6 +27,8 @@ const LOG_WINDOW: Duration = Duration::from_millis(100);
 const TRACE_WINDOW: Duration = Duration::from_secs(1);
 /// Before the result goes out, the rest of the log gets this long. A hub that is away must not hold the verdict.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
+/// A hub that is just back takes what it missed for this long; the result is there within half a minute.
+const FLUSH_LIMIT: Duration = Duration::from_secs(20);
 /// First wait after a push without an answer. The session has by then tried twice.
 const RETRY_BASE: Duration = Duration::from_millis(500);
 /// A log that lags by more than this would look stuck after the hub is back.
@@ -39,17 +44,21 @@ struct Shared {
     job_id: JobId,
     board: Board,
     buffer: Mutex<Buffer>,
+    /// How many pushes the hub has taken.
+    taken: AtomicU64,
     grown: Notify,
     refused: Notify,
 }
 
 impl Evidence {
-    pub(crate) fn new(job_id: JobId, board: Board) -> Self {
+    /// `folder` is where lines wait on disk when the hub is away.
+    pub(crate) fn new(job_id: JobId, board: Board, folder: PathBuf) -> Self {
         Self {
             shared: Arc::new(Shared {
                 job_id,
                 board,
-                buffer: Mutex::default(),
+                buffer: Mutex::new(Buffer::spooling_in(folder)),
+                taken: AtomicU64::new(0),
                 grown: Notify::new(),
                 refused: Notify::new(),
             }),
@@ -69,7 +78,16 @@ impl Evidence {
     pub(crate) async fn pump(&self, hub: &Hub, attempt: &AttemptToken, stop: CancellationToken) {
         let deadline = async {
             stop.cancelled().await;
-            tokio::time::sleep(FLUSH_TIMEOUT).await;
+            let end = Instant::now() + FLUSH_LIMIT;
+            loop {
+                let before = self.shared.taken.load(Ordering::Relaxed);
+                tokio::time::sleep(FLUSH_TIMEOUT).await;
+                // A hub that takes the rest is given the time for it.
+                let goes_on = self.shared.taken.load(Ordering::Relaxed) > before;
+                if !goes_on || Instant::now() >= end {
+                    return;
+                }
+            }
         };
         tokio::select! {
             biased;
@@ -152,7 +170,10 @@ impl Evidence {
             Batch::Frame(frame) => hub.push_frame(attempt, frame).await,
         };
         match pushed {
-            Push::Taken => Ok(()),
+            Push::Taken => {
+                self.shared.taken.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }
             Push::Refused => Err(Stop::Refused),
             Push::Unreadable => {
                 self.buffer().gap_for(&batch);

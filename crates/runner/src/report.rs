@@ -1,5 +1,7 @@
 //! What goes to the hub at the end of an attempt, beside what the case itself produced.
 
+mod fit;
+
 use everdict_contracts::{
     CaseFailure, CaseJob, CaseResult, EnvSnapshot, InfraEvent, InfraScope, Score, TraceEvent,
     UnmeasuredReason,
@@ -7,6 +9,7 @@ use everdict_contracts::{
 use jiff::Timestamp;
 
 use crate::board::ScoreSummary;
+pub(crate) use fit::{MAX_RESULT_BYTES, fit};
 
 /// Times above this are epoch milliseconds (September 2001 or later); below it, offsets from the lease. A trace keeps
 /// to one of the two.

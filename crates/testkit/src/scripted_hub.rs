@@ -124,6 +124,17 @@ impl ScriptedHub {
         self.state.edit(|inner| inner.sessions.clear());
     }
 
+    /// From now on every request is answered with this status and nothing is done; `None` ends that.
+    pub fn outage(&self, status: Option<u16>) {
+        self.state.edit(|inner| inner.outage = status);
+    }
+
+    /// How many requests came in outages.
+    #[must_use]
+    pub fn missed(&self) -> usize {
+        self.state.read(|inner| inner.missed)
+    }
+
     /// Arms a fault for the next call of `tool` (`initialize` is one too).
     pub fn arm(&self, tool: &str, fault: Fault) {
         self.state

@@ -1,9 +1,11 @@
 //! The bounded buffer between a job and the hub. Pure; the pump owns the clock and the calls.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 
 use everdict_contracts::{MAX_FRAME_CHARS, MAX_TRACE_BATCH, TraceEvent, TrackEntry};
 
+use super::spool::Spool;
 use crate::text;
 
 /// One call carries about this much: half of what the hub takes in a line, so that a batch of lines never needs
@@ -60,6 +62,11 @@ impl Gap {
 pub(super) struct Buffer {
     entries: VecDeque<Entry>,
     bytes: usize,
+    /// Where lines wait that have no room in memory; without a folder they are left out.
+    folder: Option<PathBuf>,
+    spool: Option<Spool>,
+    /// What had no room on disk either: after all that is there.
+    overflow: Option<Gap>,
     events: VecDeque<TraceEvent>,
     track: VecDeque<TrackEntry>,
     /// Only the latest: an older picture shows what is no longer there.
@@ -67,12 +74,63 @@ pub(super) struct Buffer {
 }
 
 impl Buffer {
-    /// Appends a line; a line longer than a call is cut into pieces. Over the bound, it goes into a gap.
+    /// A buffer that may put lines on disk, in this folder.
+    pub(super) fn spooling_in(folder: PathBuf) -> Self {
+        Self {
+            folder: Some(folder),
+            ..Self::default()
+        }
+    }
+
+    /// Appends a line; a line longer than a call is cut into pieces. What has no room in memory waits on disk, and what
+    /// has none there goes into a gap.
     pub(super) fn push_line(&mut self, line: &str) {
-        if self.bytes + line.len() > MAX_BUFFERED_BYTES {
-            self.grow_gap(1, line.len());
+        let waiting = self.spool.as_ref().is_some_and(|spool| !spool.is_empty());
+        if waiting || self.bytes + line.len() > MAX_BUFFERED_BYTES {
+            self.set_aside(line);
             return;
         }
+        self.entries.extend(self.overflow.take().map(Entry::Gap));
+        self.queue(line);
+    }
+
+    fn set_aside(&mut self, line: &str) {
+        // One gap at the end keeps the order: after it nothing is taken until what is before it has gone out.
+        if self.overflow.is_none() {
+            if self.spool.is_none() {
+                self.spool = self
+                    .folder
+                    .as_deref()
+                    .and_then(|folder| Spool::create(folder).ok());
+            }
+            if self.spool.as_mut().is_some_and(|spool| spool.push(line)) {
+                return;
+            }
+        }
+        let gap = self.overflow.get_or_insert(Gap {
+            lines: 0,
+            bytes: 0,
+            why: "the hub did not keep up",
+        });
+        gap.lines += 1;
+        gap.bytes += line.len();
+    }
+
+    /// Brings back what waits, once memory is empty.
+    fn refill(&mut self) {
+        if !self.entries.is_empty() {
+            return;
+        }
+        let lines = self.spool.as_mut().map(Spool::take).unwrap_or_default();
+        for line in &lines {
+            self.queue(line);
+        }
+        if lines.is_empty() {
+            self.entries.extend(self.overflow.take().map(Entry::Gap));
+        }
+    }
+
+    fn queue(&mut self, line: &str) {
         let mut rest = line;
         loop {
             let piece = text::take(rest, BATCH_UNITS);
@@ -82,21 +140,6 @@ impl Buffer {
             if rest.is_empty() {
                 return;
             }
-        }
-    }
-
-    fn grow_gap(&mut self, lines: usize, bytes: usize) {
-        const WHY: &str = "the hub did not keep up";
-        match self.entries.back_mut() {
-            Some(Entry::Gap(gap)) if gap.why == WHY => {
-                gap.lines += lines;
-                gap.bytes += bytes;
-            }
-            _ => self.entries.push_back(Entry::Gap(Gap {
-                lines,
-                bytes,
-                why: WHY,
-            })),
         }
     }
 
@@ -132,6 +175,7 @@ impl Buffer {
 
     /// Takes as many lines as one call carries.
     pub(super) fn next_log(&mut self) -> Option<Batch> {
+        self.refill();
         let mut text = String::new();
         let (mut lines, mut units, mut notes_only) = (0, 0, true);
         while let Some(entry) = self.entries.front() {
@@ -255,6 +299,73 @@ mod tests {
         let text = drain(&mut buffer).join("\n");
         assert_eq!(text.matches("left out").count(), 1);
         assert!(text.ends_with("[2 lines, 2097152 bytes left out: the hub did not keep up]"));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(6))]
+        #[test]
+        fn a_spool_keeps_order_loses_nothing_unsaid_and_stays_within_its_bounds(
+            steps in prop::collection::vec((0usize..3, 0usize..8), 1..14),
+        ) {
+            let dir = tempfile::tempdir().unwrap();
+            let mut buffer = Buffer::spooling_in(dir.path().to_owned());
+            let (mut pushed, mut got, mut lost) = (0_usize, Vec::new(), 0_usize);
+            let mut note = |batch: Batch| {
+                let Batch::Log { text, .. } = batch else { unreachable!("only lines were pushed") };
+                for line in text.lines() {
+                    match line.strip_prefix('[') {
+                        Some(gap) => lost += gap.split(' ').next().unwrap().parse::<usize>().unwrap(),
+                        None => got.push(line.split('-').next().unwrap().parse::<usize>().unwrap()),
+                    }
+                }
+            };
+            for (kind, count) in steps {
+                for _ in 0..count {
+                    match kind {
+                        // A flood, a drop, and a hub that takes what there is; now and then it does not answer.
+                        0 => { buffer.push_line(&format!("{pushed}-{}", "x".repeat(7_000))); pushed += 1; }
+                        1 => { for _ in 0..60 { buffer.push_line(&format!("{pushed}-{}", "y".repeat(7_900))); pushed += 1; } }
+                        _ => if let Some(batch) = buffer.next_log() {
+                            if count % 5 == 0 { buffer.put_back(batch); } else { note(batch); }
+                        },
+                    }
+                    // What is unanswered goes back on top of the bound.
+                    prop_assert!(buffer.bytes <= MAX_BUFFERED_BYTES + 8 * BATCH_UNITS);
+                }
+            }
+            while let Some(batch) = buffer.next_log() { note(batch); }
+            prop_assert!(got.windows(2).all(|pair| pair[0] < pair[1]), "out of order, or twice");
+            prop_assert_eq!(got.len() + lost, pushed);
+            prop_assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "a spool has no name");
+        }
+    }
+
+    #[test]
+    fn what_has_no_room_on_disk_either_is_one_gap_behind_all_that_has() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut buffer = Buffer::spooling_in(dir.path().to_owned());
+        let line = "z".repeat(7_999);
+        let room = (MAX_BUFFERED_BYTES + usize::try_from(crate::evidence::spool::MAX_BYTES).unwrap()) / 8_000;
+        for _ in 0..room + 500 {
+            buffer.push_line(&line);
+        }
+        let (mut lines, mut gaps) = (0, Vec::new());
+        while let Some(Batch::Log { text, .. }) = buffer.next_log() {
+            assert!(gaps.is_empty(), "lines after the gap");
+            for got in text.lines() {
+                if got.starts_with('[') {
+                    gaps.push(got.to_owned());
+                } else {
+                    lines += 1;
+                }
+            }
+        }
+        assert_eq!(gaps.len(), 1, "{gaps:?}");
+        let left_out: usize = gaps[0][1..].split(' ').next().unwrap().parse().unwrap();
+        assert_eq!(lines + left_out, room + 500);
+        assert!((400..=600).contains(&left_out), "{left_out}");
+        buffer.push_line("after");
+        assert_eq!(drain(&mut buffer), ["after"]);
     }
 
     #[test]

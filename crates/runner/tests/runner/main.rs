@@ -4,6 +4,7 @@
 mod hub_away;
 mod jobs;
 mod offers;
+mod outages;
 mod real_case;
 mod reports;
 mod session;

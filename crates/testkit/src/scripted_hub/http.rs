@@ -65,6 +65,10 @@ async fn message(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
+    if let Some(status) = state.read(|inner| inner.outage) {
+        state.edit(|inner| inner.missed += 1);
+        return error(status, "UPSTREAM_ERROR");
+    }
     if !authorised(&state, &headers) {
         state.edit(|inner| inner.rejected += 1);
         return error(401, "UNAUTHENTICATED");

@@ -60,6 +60,9 @@ pub(super) struct Inner {
     /// Session and request id of the calls that the client has called off.
     pub(super) called_off: HashSet<(String, String)>,
     pub(super) deaf: bool,
+    /// Every request is answered with this status.
+    pub(super) outage: Option<u16>,
+    pub(super) missed: usize,
 }
 
 #[derive(Debug, Default)]
