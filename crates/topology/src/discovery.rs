@@ -10,7 +10,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::engine::{DaemonInfo, Engine};
+use crate::engine::{DaemonInfo, Engine, host, is_loopback, with_tls};
 
 pub use system::System;
 
@@ -161,7 +161,7 @@ pub fn candidates(world: &dyn Surroundings) -> Vec<Candidate> {
     let host = world.var("DOCKER_HOST").filter(|host| !host.is_empty());
     let mut all: Vec<Candidate> = host
         .into_iter()
-        .map(|address| judge(world, Source::DockerHost, address))
+        .map(|address| judge(world, Source::DockerHost, tls_of_environment(world, address)))
         .collect();
     all.extend(context::current(world).map(|current| match current {
         context::Current::Address { name, address } => judge(world, Source::Context(name), address),
@@ -192,21 +192,34 @@ fn judge(world: &dyn Surroundings, source: Source, address: String) -> Candidate
             PathKind::Other => CandidateState::Absent("is no socket".to_owned()),
             PathKind::Denied => CandidateState::Dead("this user may not look there".to_owned()),
         },
-        _ if ["tcp://", "http://", "https://", "ssh://"]
-            .iter()
-            .any(|scheme| address.starts_with(scheme)) =>
-        {
-            CandidateState::Unusable(
-                "is reached over the network, but services are published on the engine's own loopback"
-                    .to_owned(),
-            )
-        }
+        _ if is_loopback(&address) => CandidateState::Untried,
+        _ if host(&address).is_some() => CandidateState::Unusable(
+            "is on another machine: the ports of services are published on that one's loopback, which isn't reached \
+             from here; run the runner there"
+                .to_owned(),
+        ),
         _ => CandidateState::Unusable("is no address that this system can connect to".to_owned()),
     };
     Candidate {
         source,
         address,
         state,
+    }
+}
+
+/// The docker client talks TLS with what `DOCKER_HOST` names when it is told so.
+fn tls_of_environment(world: &dyn Surroundings, address: String) -> String {
+    let verify = world.var("DOCKER_TLS_VERIFY").filter(|value| !value.is_empty());
+    if !is_loopback(&address) || verify.is_none() && !address.starts_with("https://") {
+        return address;
+    }
+    let named = world
+        .var("DOCKER_CERT_PATH")
+        .filter(|folder| !folder.is_empty())
+        .map(PathBuf::from);
+    match named.or_else(|| context::folder(world)) {
+        Some(folder) => with_tls(&address, &folder),
+        None => address,
     }
 }
 

@@ -12,13 +12,14 @@ mod error;
 mod exec;
 mod network;
 mod pausing;
+mod transport;
 mod volume;
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bollard::{API_DEFAULT_VERSION, Docker};
+use bollard::Docker;
 use jiff::Timestamp;
 
 use crate::egress::{EgressMode, Gates};
@@ -29,6 +30,7 @@ pub use container::{ContainerRow, ContainerView, Health, LogQuery, RunState};
 pub use error::{EngineError, EngineErrorKind};
 pub use exec::{ExecInput, ExecOutcome, ExecRequest};
 pub use network::{NetworkRequest, NetworkRow};
+pub(crate) use transport::{host, is_loopback, with_tls};
 pub use volume::VolumeRow;
 
 /// For calls that read the daemon's tables: they take milliseconds, so ten seconds mean that it hangs.
@@ -89,14 +91,15 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Connects to the socket at `address` (`unix:///path`, or a bare path) and agrees on an API version.
+    /// Connects to `address` and agrees on an API version: a socket (`unix:///path`, or a bare path), or a port of the
+    /// loopback (`tcp://127.0.0.1:2375`, with TLS `tcp://127.0.0.1:2376?tls=` and the folder of the certificates).
     ///
     /// # Errors
     /// [`EngineErrorKind::Unreachable`] when nothing answers there or the address is of another kind: published ports
     /// are on the loopback of the daemon's machine, so a daemon elsewhere would be of no use.
     pub async fn connect(address: &str) -> Result<Self, EngineError> {
         const OPERATION: &str = "connect to the docker daemon";
-        let docker = open(address).map_err(|error| EngineError::from_bollard(OPERATION, error))?;
+        let docker = transport::open(address)?;
         let docker = within(OPERATION, READ_LIMIT, docker.negotiate_version()).await?;
         Ok(Self {
             docker,
@@ -232,19 +235,4 @@ async fn within<T>(
         Ok(Err(error)) => Err(EngineError::from_bollard(operation, error)),
         Err(_) => Err(EngineError::timed_out(operation, limit)),
     }
-}
-
-#[cfg(unix)]
-fn open(address: &str) -> Result<Docker, bollard::errors::Error> {
-    if address.contains("://") && !address.starts_with("unix://") {
-        return Err(bollard::errors::Error::UnsupportedURISchemeError {
-            uri: address.to_owned(),
-        });
-    }
-    Docker::connect_with_unix(address, TRANSPORT_SECONDS, API_DEFAULT_VERSION)
-}
-
-#[cfg(windows)]
-fn open(address: &str) -> Result<Docker, bollard::errors::Error> {
-    Docker::connect_with_named_pipe(address, TRANSPORT_SECONDS, API_DEFAULT_VERSION)
 }

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
-use super::{Family, Surroundings};
+use super::{Family, PathKind, Surroundings};
+use crate::engine::{is_loopback, with_tls};
 
 /// The context that the client makes up itself: no file, the usual socket.
 const DEFAULT: &str = "default";
@@ -34,11 +35,14 @@ struct Endpoints {
     docker: Option<Endpoint>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Endpoint {
     #[serde(default)]
     host: String,
+    /// Whether whoever answers is believed.
+    #[serde(default, rename = "SkipTLSVerify")]
+    skip_verify: bool,
 }
 
 /// Finds the chosen context; `None` when there is none beside the default.
@@ -67,23 +71,25 @@ fn address(world: &dyn Surroundings, folder: &Path, name: &str) -> Result<String
         .iter()
         .map(|byte| format!("{byte:02x}"))
         .collect();
-    let file = folder.join("contexts/meta").join(hash).join("meta.json");
+    let file = folder.join("contexts/meta").join(&hash).join("meta.json");
     let text = world.read(&file).ok_or("the context is chosen but not there")?;
     let meta: Meta =
         serde_json::from_str(&text).map_err(|error| format!("its file can't be read: {error}"))?;
-    let host = meta
-        .endpoints
-        .docker
-        .map(|endpoint| endpoint.host)
-        .unwrap_or_default();
-    if host.is_empty() {
-        Err("it names no address".to_owned())
-    } else {
-        Ok(host)
+    let endpoint = meta.endpoints.docker.unwrap_or_default();
+    if endpoint.host.is_empty() {
+        return Err("it names no address".to_owned());
     }
+    let certificates = folder.join("contexts/tls").join(hash).join("docker");
+    if !is_loopback(&endpoint.host) || world.look(&certificates.join("ca.pem")) == PathKind::Missing {
+        return Ok(endpoint.host);
+    }
+    if endpoint.skip_verify {
+        return Err("it turns the check of the engine's certificate off (SkipTLSVerify)".to_owned());
+    }
+    Ok(with_tls(&endpoint.host, &certificates))
 }
 
-fn folder(world: &dyn Surroundings) -> Option<PathBuf> {
+pub(super) fn folder(world: &dyn Surroundings) -> Option<PathBuf> {
     let named = |name: &str| {
         world
             .var(name)

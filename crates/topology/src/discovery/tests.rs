@@ -224,12 +224,20 @@ fn a_link_to_a_socket_is_tried_once() {
 
 #[test]
 fn an_engine_elsewhere_is_not_used_and_the_reason_is_told() {
-    for host in ["tcp://10.0.0.5:2375", "ssh://me@box", "https://box:2376"] {
+    for host in [
+        "tcp://10.0.0.5:2375",
+        "ssh://me@box",
+        "https://box:2376",
+        "ssh://me@localhost",
+    ] {
         let machine = Machine::new()
             .socket("/var/run/docker.sock")
             .var("DOCKER_HOST", host);
         let line = machine.line("DOCKER_HOST");
-        assert!(line.contains("is reached over the network"), "{line}");
+        assert!(
+            line.contains("is on another machine") && line.contains("run the runner there"),
+            "{line}"
+        );
         assert_eq!(machine.first().0, "Docker");
     }
     let machine = Machine::new().var("DOCKER_HOST", "fd://");
@@ -237,6 +245,45 @@ fn an_engine_elsewhere_is_not_used_and_the_reason_is_told() {
         machine
             .line("DOCKER_HOST")
             .ends_with("is no address that this system can connect to")
+    );
+}
+
+#[test]
+fn a_port_of_the_loopback_is_an_engine_of_this_machine() {
+    let machine = Machine::new().var("DOCKER_HOST", "tcp://127.0.0.1:2375");
+    assert_eq!(machine.first().1, "tcp://127.0.0.1:2375");
+    // As the docker client does: with certificates from the named folder, else from its own.
+    let machine = machine.var("DOCKER_TLS_VERIFY", "1");
+    assert_eq!(machine.first().1, "tcp://127.0.0.1:2375?tls=/home/me/.docker");
+    let machine = machine.var("DOCKER_CERT_PATH", "/certs");
+    assert_eq!(machine.first().1, "tcp://127.0.0.1:2375?tls=/certs");
+    // A socket has no use for them.
+    let machine = machine.socket("/s").var("DOCKER_HOST", "unix:///s");
+    assert_eq!(machine.first().1, "unix:///s");
+}
+
+#[test]
+fn a_context_brings_its_own_certificates() {
+    const CA: &str = "/home/me/.docker/contexts/tls/f24fd3749c1368328e2b149bec149cb6795619f244c5b584e844961215dadd16/docker/ca.pem";
+    let context = |text| {
+        Machine::new()
+            .var("DOCKER_CONTEXT", "colima")
+            .file(COLIMA_META, text)
+    };
+    let plain = context(r#"{"Endpoints": {"docker": {"Host": "tcp://localhost:2376"}}}"#);
+    assert_eq!(plain.first().1, "tcp://localhost:2376");
+    let mut with = plain;
+    with.paths.insert(CA, PathKind::Other);
+    assert_eq!(
+        with.first().1,
+        format!("tcp://localhost:2376?tls={}", CA.trim_end_matches("/ca.pem"))
+    );
+    let mut blind =
+        context(r#"{"Endpoints": {"docker": {"Host": "tcp://localhost:2376", "SkipTLSVerify": true}}}"#);
+    blind.paths.insert(CA, PathKind::Other);
+    assert!(
+        blind.line("docker context").contains("SkipTLSVerify"),
+        "it is refused"
     );
 }
 

@@ -22,6 +22,7 @@ mod program;
 mod reaper;
 mod registry;
 mod registry_world;
+mod tcp;
 mod verdicts;
 
 /// Daemons of the tests' own, in name spaces.

@@ -132,6 +132,18 @@ impl World {
 
     /// The same with another state folder than this world's own.
     pub async fn runtime_in(&self, state: &Path, owner: Owner, prepare: bool) -> Arc<DockerTopologyRuntime> {
+        self.runtime_over(self.engine.clone(), state, owner, prepare)
+            .await
+    }
+
+    /// The same over another way to the daemon.
+    pub async fn runtime_over(
+        &self,
+        engine: Engine,
+        state: &Path,
+        owner: Owner,
+        prepare: bool,
+    ) -> Arc<DockerTopologyRuntime> {
         let mut options = RuntimeOptions::new(state, owner, DigestKey::new(self.key));
         options.images = StockImages {
             postgres: POSTGRES.to_owned(),
@@ -141,11 +153,7 @@ impl World {
         };
         // Its maker would show up among the containers that tests count.
         options.prepare_databases = prepare;
-        Arc::new(
-            DockerTopologyRuntime::open(self.engine.clone(), options)
-                .await
-                .unwrap(),
-        )
+        Arc::new(DockerTopologyRuntime::open(engine, options).await.unwrap())
     }
 
     pub async fn runtime(&self) -> Arc<DockerTopologyRuntime> {
