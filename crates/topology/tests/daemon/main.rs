@@ -6,6 +6,10 @@ mod world;
 #[path = "../shared/bad_specs.rs"]
 #[cfg(target_os = "linux")]
 mod bad_specs;
+#[path = "../shared/case.rs"]
+mod case;
+#[path = "../shared/skip.rs"]
+mod skip;
 
 mod browser;
 mod case_image;

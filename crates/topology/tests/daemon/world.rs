@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::io::Write as _;
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bollard::query_parameters::ListVolumesOptions;
-use everdict_contracts::{ServiceHarness, decode};
+use everdict_contracts::ServiceHarness;
 use everdict_topology::digest::DigestKey;
 use everdict_topology::egress::EgressMode;
 use everdict_topology::engine::Engine;
@@ -18,8 +17,10 @@ use everdict_topology::process::this_owner;
 use everdict_topology::runtime::{CaseScope, DockerTopologyRuntime, RuntimeOptions};
 use everdict_topology::stores::StockImages;
 use futures_util::FutureExt as _;
-use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
+use serde_json::Value;
+
+use crate::case::{full_harness_of, harness_of, scope_of};
+pub use crate::skip::skip;
 
 /// The images that stand in for the default ones, and must be there.
 pub const FRONT_DOOR: &str = "everdict/front-door:dev";
@@ -161,18 +162,7 @@ impl World {
     }
 
     pub fn scope(&self, run: &str) -> CaseScope {
-        let lines = Arc::clone(&self.lines);
-        CaseScope {
-            tenant: "acme".to_owned(),
-            run_id: run.to_owned(),
-            attempt: format!("{run}.1"),
-            progress: Arc::new(move |line: &str| lines.lock().unwrap().push(line.to_owned())),
-            cancel: CancellationToken::new(),
-            deadline: None,
-            pins: BTreeMap::new(),
-            credentials: Vec::new(),
-            network: everdict_topology::egress::CaseNetwork::default(),
-        }
+        scope_of(run, &self.lines)
     }
 
     pub fn label(&self) -> String {
@@ -274,26 +264,12 @@ impl World {
 
 /// A harness with one front door, and what `change` makes of it.
 pub fn harness(change: impl FnOnce(&mut Value)) -> ServiceHarness {
-    let mut spec = json!({
-        "id": "shop",
-        "version": "1.0.0",
-        "services": [{"name": "web", "image": FRONT_DOOR, "port": 8080}],
-        "frontDoor": {"service": "web", "submit": "POST /runs"},
-        "traceSource": {"kind": "otel", "endpoint": "http://127.0.0.1:1"}
-    });
-    change(&mut spec);
-    decode::<ServiceHarness>(spec).unwrap()
+    harness_of(FRONT_DOOR, change)
 }
 
 /// The same with PostgreSQL, Redis and a browser.
 pub fn full_harness() -> ServiceHarness {
-    harness(|spec| {
-        spec["dependencies"] = json!([
-            {"store": "postgres", "role": "db", "isolateBy": "schema"},
-            {"store": "redis", "role": "cache", "isolateBy": "key-prefix"}
-        ]);
-        spec["target"] = json!({"kind": "browser", "engine": "chromium"});
-    })
+    full_harness_of(FRONT_DOOR)
 }
 
 /// Looks until `condition` holds.
@@ -307,20 +283,4 @@ pub async fn eventually<F: Future<Output = bool>>(what: &str, limit: Duration, c
 
 fn nanos() -> u128 {
     std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos()
-}
-
-/// Reports a test that cannot run here.
-pub fn skip(test: &str, why: &str) {
-    let line = format!("SKIPPED {test}: {why}\n");
-    eprint!("{line}");
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the test runner hands the path over in the environment"
-    )]
-    let path = std::env::var_os("EVERDICT_SKIP_LOG");
-    if let Some(path) = path
-        && let Ok(mut file) = std::fs::OpenOptions::new().append(true).create(true).open(path)
-    {
-        let _ = file.write_all(line.as_bytes());
-    }
 }

@@ -9,6 +9,8 @@ mod bad_input;
 #[path = "../shared/bad_specs.rs"]
 mod bad_specs;
 mod budget;
+#[path = "../shared/case.rs"]
+mod case;
 mod cleanup;
 mod daemon;
 mod debts;
@@ -19,4 +21,6 @@ mod manners;
 mod ports;
 mod prepared;
 mod registries;
+#[path = "../shared/skip.rs"]
+mod skip;
 mod waits;

@@ -6,4 +6,6 @@ mod images;
 mod minio;
 mod postgres;
 mod redis;
+#[path = "../shared/skip.rs"]
+mod skip;
 mod world;

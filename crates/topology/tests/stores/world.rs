@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
-use std::io::Write as _;
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
@@ -20,6 +19,8 @@ use everdict_topology::plan::{PlanContext, PlanPolicy, ReadinessPlan, StorePlan,
 use everdict_topology::stores::{StockImages, StoreExec, StoreQuery, drops, plan_seeds, read};
 use futures_util::FutureExt as _;
 use serde_json::{Value, json};
+
+pub use crate::skip::skip;
 
 pub const DAEMON: &str = "unix:///var/run/docker.sock";
 /// A store is up in three seconds; the rest is for a machine that does other things.
@@ -87,19 +88,6 @@ pub async fn connect(test: &str) -> Option<(Engine, Docker)> {
             skip(test, &error.to_string());
             None
         }
-    }
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the one place where this test reads the environment"
-)]
-pub fn skip(test: &str, why: &str) {
-    let line = format!("SKIPPED {test}: {why}\n");
-    eprint!("{line}");
-    if let Some(path) = std::env::var_os("EVERDICT_SKIP_LOG") {
-        let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
-        let _ = file.and_then(|mut file| file.write_all(line.as_bytes()));
     }
 }
 

@@ -8,7 +8,8 @@ use everdict_topology::runtime::{TopologyLease, TopologyRuntime as _};
 use futures_util::future::join_all;
 use serde_json::json;
 
-use super::world::{PrivateWorld, harness_of, in_private_world};
+use super::world::{PrivateWorld, in_private_world};
+use crate::case::harness_of;
 use crate::program::front_door;
 
 /// Four ranges, one of which is the default bridge's.

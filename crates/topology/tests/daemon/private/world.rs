@@ -1,24 +1,24 @@
 //! A daemon, a registry and an installation that nobody else knows.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bollard::models::EventMessage;
 use bollard::query_parameters::EventsOptionsBuilder;
-use everdict_contracts::{ServiceHarness, decode};
+use everdict_contracts::ServiceHarness;
 use everdict_testkit::{Registry, RegistryImage};
 use everdict_topology::digest::DigestKey;
 use everdict_topology::engine::Engine;
 use everdict_topology::process::this_owner;
 use everdict_topology::runtime::{CaseScope, DockerTopologyRuntime, RuntimeOptions};
 use futures_util::StreamExt as _;
-use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
+use serde_json::Value;
 
 use super::engine::{PrivateEngine, loopback_up};
 use crate::program::{front_door, program};
 use crate::world::skip;
+
+use crate::case::{harness_of, scope_of};
 
 /// One test's own machine, so to speak.
 pub struct PrivateWorld {
@@ -110,18 +110,7 @@ impl PrivateWorld {
     }
 
     pub fn scope(&self, run: &str) -> CaseScope {
-        let lines = Arc::clone(&self.lines);
-        CaseScope {
-            tenant: "acme".to_owned(),
-            run_id: run.to_owned(),
-            attempt: format!("{run}.1"),
-            progress: Arc::new(move |line: &str| lines.lock().unwrap().push(line.to_owned())),
-            cancel: CancellationToken::new(),
-            deadline: None,
-            pins: BTreeMap::new(),
-            credentials: Vec::new(),
-            network: everdict_topology::egress::CaseNetwork::default(),
-        }
+        scope_of(run, &self.lines)
     }
 
     /// The job's log.
@@ -165,19 +154,6 @@ impl PrivateWorld {
         names.sort();
         names
     }
-}
-
-/// A harness with one front door.
-pub fn harness_of(web: &str, change: impl FnOnce(&mut Value)) -> ServiceHarness {
-    let mut spec = json!({
-        "id": "shop",
-        "version": "1.0.0",
-        "services": [{"name": "web", "image": web, "port": 8080}],
-        "frontDoor": {"service": "web", "submit": "POST /runs"},
-        "traceSource": {"kind": "otel", "endpoint": "http://127.0.0.1:1"}
-    });
-    change(&mut spec);
-    decode::<ServiceHarness>(spec).unwrap()
 }
 
 /// Looks until `condition` holds; a test that waits for longer has failed.
