@@ -33,6 +33,13 @@ echo "== tests"
 status=0
 EVERDICT_SKIP_LOG="$skips" cargo nextest run --locked --workspace --profile ci --color never 2>&1 | tee "$log" || status=$?
 
+# The hub's own suite once more, with its queue in PostgreSQL.
+if ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null 2>&1; then
+    echo "== the hub on PostgreSQL"
+    EVERDICT_TEST_DATABASE=postgres cargo nextest run --locked --workspace --profile ci --color never \
+        -E 'package(everdict-hub) & binary(hub) - test(replicas)' || status=$?
+fi
+
 if [ -s "$skips" ]; then
     echo "== skipped, and why"
     sort -u "$skips"

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +23,8 @@ use crate::problem::{Problem, Result};
 pub struct HubOptions {
     /// Folder of its database.
     pub data_dir: PathBuf,
+    /// Address of a PostgreSQL database in place of the folder's.
+    pub database: Option<SecretString>,
     /// Where it listens; port 0 takes a free one.
     pub listen: SocketAddr,
     /// How long a lease lives without a heartbeat; `None` for the hub's own default.
@@ -35,6 +37,10 @@ impl HubOptions {
     fn config(&self) -> HubConfig {
         let mut config = HubConfig::new(&self.data_dir);
         config.listen = self.listen;
+        config.database = self
+            .database
+            .as_ref()
+            .map(|address| SecretText::new(address.expose_secret()));
         config.oidc.clone_from(&self.oidc);
         if let Some(ttl) = self.lease_ttl {
             config.lease_ttl = ttl;
@@ -61,8 +67,12 @@ impl HubHost {
         let listener = TcpListener::bind(options.listen)
             .await
             .map_err(|error| unbindable(options.listen, error))?;
-        let is_new = std::fs::read_dir(&options.data_dir).map_or(true, |mut files| files.next().is_none());
+        let untouched = std::fs::read_dir(&options.data_dir).map_or(true, |mut files| files.next().is_none());
         let hub = Arc::new(open(options).await?);
+        let is_new = match &options.database {
+            Some(_) => hub.is_first().await.map_err(broken)?,
+            None => untouched,
+        };
         let address = listener
             .local_addr()
             .map_err(|error| unbindable(options.listen, error))?;
@@ -155,8 +165,37 @@ pub async fn create_api_key(options: &HubOptions, workspace: &str, role: &str) -
     made
 }
 
+/// Copies the database of a hub that may be running into a new file.
+///
+/// # Errors
+/// Input when it is a PostgreSQL database or the file exists, else a problem about this machine.
+pub async fn backup_hub(options: &HubOptions, file: &Path) -> Result<()> {
+    if options.database.is_some() {
+        return Err(
+            Problem::input("a PostgreSQL database is backed up by its own programs").fix("use pg_dump"),
+        );
+    }
+    if file.exists() {
+        let what = format!("{} is there already", file.display());
+        return Err(Problem::input(what).fix("name a file that doesn't exist yet"));
+    }
+    let copied = everdict_hub::backup(&options.data_dir, file).await;
+    copied.map_err(|error| {
+        let what = format!(
+            "the database in {} can't be copied to {}",
+            options.data_dir.display(),
+            file.display()
+        );
+        Problem::machine(what)
+            .fix("see that a hub has run there (--data-dir) and that this user may write the file")
+            .because(error)
+    })
+}
+
 async fn open(options: &HubOptions) -> Result<Hub> {
-    private_file::prepare_dir(&options.data_dir)?;
+    if options.database.is_none() {
+        private_file::prepare_dir(&options.data_dir)?;
+    }
     Hub::open(options.config()).await.map_err(broken)
 }
 
@@ -183,7 +222,7 @@ fn broken(error: HubError) -> Problem {
             .fix("correct the table [oidc] in settings.toml, or empty oidc.issuer"),
         // The store's own words carry the fix: which folder, who holds it, which version.
         HubError::Store(_) => Problem::machine("the hub's database can't be used")
-            .fix("do what the cause says; --data-dir names another folder")
+            .fix("do what the cause says; --data-dir names another folder, --database another server")
             .because(error),
         _ => Problem::machine("the hub can't serve").because(error),
     }

@@ -44,7 +44,7 @@ pub use everdict_runner_core::attempt::Outcome;
 pub use everdict_runner_core::capabilities::Offer;
 pub use everdict_runner_core::{RunnerEvent, RunnerState};
 pub use hub_client::{AuthMethods, HubClient, HubFault, LogEvent, LogFollow, OidcOffer, TlsFault};
-pub use hub_host::{HubHost, HubOptions, create_api_key};
+pub use hub_host::{HubHost, HubOptions, backup_hub, create_api_key};
 pub use own_log::OwnLog;
 pub use pairing::{HubSide, Pairing, check_label, host_name, is_runner_token, platform, unpair};
 pub use panel::{Page, Panel};

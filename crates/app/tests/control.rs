@@ -326,6 +326,7 @@ async fn a_link_only_fills_in_a_form_until_the_person_accepts_it() {
     let (hub_home, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let control = start(home.path(), SETTINGS);
     let hub = everdict_app::HubHost::start(&everdict_app::HubOptions {
+        database: None,
         data_dir: hub_home.path().to_owned(),
         listen: "127.0.0.1:0".parse().unwrap(),
         lease_ttl: None,

@@ -35,6 +35,7 @@ impl World {
         let control = start(home.path());
         let provider = IdentityProvider::start().await;
         let hub = HubHost::start(&HubOptions {
+            database: None,
             data_dir: home.path().join("team-hub"),
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             lease_ttl: None,

@@ -76,6 +76,10 @@ pub(crate) struct HubArgs {
     /// Folder of the database [default: in the data folder]
     #[arg(long, value_name = "DIR", global = true)]
     pub(crate) data_dir: Option<PathBuf>,
+    /// PostgreSQL database in place of the folder's, shared by any number of hubs; without a password, which belongs into
+    /// EVERDICT_HUB_DATABASE, EVERDICT_HUB_DATABASE_FILE or PGPASSFILE
+    #[arg(long, value_name = "postgres://…", global = true)]
+    pub(crate) database: Option<String>,
     /// How long a lease lives without a heartbeat, in milliseconds [default: 45000]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(100..))]
     pub(crate) lease_ttl_ms: Option<u64>,
@@ -85,6 +89,12 @@ pub(crate) struct HubArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum HubAction {
+    /// Copy the database, of a running hub too, into a new file (for PostgreSQL use pg_dump)
+    Backup {
+        /// The new file
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
     /// API keys of this hub
     Key {
         #[command(subcommand)]

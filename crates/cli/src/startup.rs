@@ -91,17 +91,25 @@ fn trace(env: &HostEnv, settings: &Settings, paths: &Paths) -> Result<()> {
             .because(error)
     })?;
     let own = OwnLog::in_dir(paths.log_dir());
-    tracing_subscriber::fmt()
+    let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(move || own.clone())
-        .with_ansi(false)
-        .init();
+        .with_ansi(false);
+    match env.get("EVERDICT_LOG_FORMAT") {
+        None | Some("" | "text") => log.init(),
+        Some("json") => log.json().flatten_event(true).init(),
+        Some(other) => {
+            return Err(
+                Problem::input(format!("EVERDICT_LOG_FORMAT can't be \"{other}\"")).fix("use text or json"),
+            );
+        }
+    }
     Ok(())
 }
 
 /// No child, and no other program that looks into `/proc`, may find a secret of ours there.
 fn wipe_secrets(secrets: &EnvSecrets, cli: Option<&Cli>) {
-    let mut found: Vec<&[u8]> = [secrets.runner_token(), secrets.api_key()]
+    let mut found: Vec<&[u8]> = [secrets.runner_token(), secrets.api_key(), secrets.hub_database()]
         .into_iter()
         .flatten()
         .map(|secret| secret.expose_secret().as_bytes())

@@ -7,6 +7,7 @@ mod logs;
 mod runners;
 mod runs;
 mod view;
+mod watch;
 
 use std::time::Duration;
 
@@ -35,7 +36,9 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Builds the routes.
 pub(crate) fn router(shared: Hubbed) -> Router {
     Router::new()
-        .route("/healthz", get(healthz))
+        .route("/healthz", get(watch::healthz))
+        .route("/readyz", get(watch::readyz))
+        .route("/metrics", get(watch::metrics))
         .route("/mcp", post(mcp::post).get(mcp::get).delete(mcp::delete))
         .route("/.well-known/oauth-protected-resource", get(discovery))
         .route("/.well-known/oauth-protected-resource/mcp", get(discovery))
@@ -62,10 +65,6 @@ pub(crate) fn router(shared: Hubbed) -> Router {
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .with_state(shared)
-}
-
-async fn healthz() -> Response {
-    json_response(StatusCode::OK, "{\"ok\":true}".to_owned())
 }
 
 async fn discovery(headers: HeaderMap) -> Response {

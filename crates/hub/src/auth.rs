@@ -65,6 +65,7 @@ pub(crate) enum Action {
     HarnessesRead,
     HarnessesWrite,
     RunnersManage,
+    MetricsRead,
 }
 
 impl Action {
@@ -76,6 +77,7 @@ impl Action {
             Self::HarnessesRead => "harnesses:read",
             Self::HarnessesWrite => "harnesses:write",
             Self::RunnersManage => "runners:manage",
+            Self::MetricsRead => "metrics:read",
         }
     }
 
@@ -84,6 +86,8 @@ impl Action {
             // A runner works for whoever paired it, so everybody may pair their own.
             Self::RunsRead | Self::HarnessesRead | Self::RunnersManage => Role::Viewer,
             Self::RunsSubmit | Self::RunsCancel | Self::HarnessesWrite => Role::Member,
+            // They count what every workspace does.
+            Self::MetricsRead => Role::Admin,
         }
     }
 }
@@ -203,6 +207,11 @@ impl KeyRing {
     /// Forgets a key that was deleted.
     pub(crate) fn forget(&self, hash: &str) {
         self.known().remove(hash);
+    }
+
+    /// Forgets every key; each is read again when it is next used.
+    pub(crate) fn forget_all(&self) {
+        self.known().clear();
     }
 
     fn known(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Known>>> {

@@ -4,14 +4,18 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use everdict_contracts::SecretText;
+
 use crate::oidc::OidcConfig;
 
 /// Settings of a hub; [`HubConfig::new`] fills in what most want.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct HubConfig {
-    /// Folder of the database; made when it is missing.
+    /// Folder of the SQLite database; made when it is missing.
     pub data_dir: PathBuf,
+    /// Address of a PostgreSQL database (`postgres://…`) in place of the folder's, for any number of hubs.
+    pub database: Option<SecretText>,
     /// Address to listen on.
     pub listen: SocketAddr,
     /// How long a lease lasts without a heartbeat.
@@ -44,6 +48,7 @@ impl HubConfig {
     pub fn new(data_dir: impl Into<PathBuf>) -> Self {
         Self {
             data_dir: data_dir.into(),
+            database: None,
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)),
             lease_ttl: LEASE_TTL,
             idle_timeout: IDLE_TIMEOUT,

@@ -1,266 +1,185 @@
-//! The lease desk: the queue with a clock, and the calls that wait at it.
+//! The lease desk: where calls wait for jobs, and where it is known whose word about a job counts.
+//!
+//! There are two. A hub that is alone on its database has its queue in memory ([`OwnDesk`]); hubs that share one keep it
+//! there ([`SharedDesk`]). The rest of the hub does not know which it has.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+mod look;
+mod own;
+mod shared;
 
-use tokio::sync::{Notify, oneshot};
-use tokio::time::Instant;
+use std::sync::Arc;
+
+use everdict_contracts::JobId;
+use everdict_store::{LeaseOf, SharedWrite, StoreError, Write};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::queue::{CapSet, Effect, Leased, Limits, Member, Moment, Queue, Token, WaiterId};
+pub(crate) use self::own::OwnDesk;
+pub(crate) use self::shared::SharedDesk;
+use crate::clock;
+use crate::queue::{Beat, CapSet, Effect, Member, Parked, Token, WaiterId};
+use crate::shared::Hubbed;
 
-/// Where a waiting call gets its job. The sender is dropped without a job when the runner is revoked.
-pub(crate) type Seat = oneshot::Receiver<Token>;
+/// A job that a caller gets.
+#[derive(Debug)]
+pub(crate) struct Granted {
+    pub(crate) token: Token,
+    /// The job's text where the lease is in the store already; otherwise the caller has to write it down.
+    pub(crate) text: Option<Arc<str>>,
+}
+
+impl From<Token> for Granted {
+    fn from(token: Token) -> Self {
+        Self { token, text: None }
+    }
+}
+
+/// Where a waiting call gets its job. The sender is dropped without a job when the runner is revoked, or when there is
+/// none for a call that does not wait.
+pub(crate) type Seat = oneshot::Receiver<Granted>;
 
 /// Answer to a lease call.
 #[derive(Debug)]
 pub(crate) enum Turn {
-    Granted(Token),
+    Granted(Granted),
     Waiting(WaiterId, Seat),
     Nothing,
 }
 
+/// One of the two desks.
 #[derive(Debug)]
-struct Inner {
-    queue: Queue,
-    seats: HashMap<WaiterId, oneshot::Sender<Token>>,
-    armed: Option<Moment>,
-}
-
-/// The queue behind a lock that is never held across an await.
-#[derive(Debug)]
-pub(crate) struct Desk {
-    origin: Instant,
-    inner: Mutex<Inner>,
-    sooner: Notify,
+pub(crate) enum Desk {
+    Own(Box<OwnDesk>),
+    Shared(Arc<SharedDesk>),
 }
 
 impl Desk {
-    pub(crate) fn new(limits: Limits) -> Self {
-        Self {
-            origin: Instant::now(),
-            inner: Mutex::new(Inner {
-                queue: Queue::new(limits),
-                seats: HashMap::new(),
-                armed: None,
-            }),
-            sooner: Notify::new(),
+    /// Queues a job that is in the store.
+    #[must_use = "the effects have to be carried out"]
+    pub(crate) fn enqueue(&self, parked: Parked) -> Vec<Effect> {
+        match self {
+            Self::Own(desk) => desk.change(|queue, now| queue.enqueue(now, parked)),
+            Self::Shared(desk) => {
+                desk.wake(&parked.key.owner, parked.key.place.runner().as_deref());
+                Vec::new()
+            }
         }
     }
 
-    /// Runs a change of the queue, hands out the jobs it grants, and returns the effects that are left
-    /// for the caller to carry out.
-    #[must_use = "the effects have to be carried out"]
-    pub(crate) fn change(&self, change: impl FnOnce(&mut Queue, Moment) -> Vec<Effect>) -> Vec<Effect> {
-        let now = self.origin.elapsed();
-        let mut inner = self.inner();
-        let effects = change(&mut inner.queue, now);
-        self.deliver(&mut inner, now, effects)
-    }
-
-    /// Asks the queue something, or changes it in a way that has no effects.
-    pub(crate) fn ask<T>(&self, ask: impl FnOnce(&mut Queue, Moment) -> T) -> T {
-        let now = self.origin.elapsed();
-        let mut inner = self.inner();
-        let answer = ask(&mut inner.queue, now);
-        self.rearm(&mut inner);
-        answer
-    }
-
-    /// Looks for a job, and takes a seat if there is none and the caller may wait.
+    /// Looks for a job, and takes a seat if there is none and the caller may wait. At a shared desk every caller takes a
+    /// seat; one that may not wait is told after one look.
     pub(crate) fn lease(&self, who: &Member, caps: Option<CapSet>, wait: bool) -> (Turn, Vec<Effect>) {
-        let now = self.origin.elapsed();
-        let mut inner = self.inner();
-        let (leased, effects) = inner.queue.lease(now, who, caps, wait);
-        let turn = match leased {
-            Leased::Granted(token) => Turn::Granted(token),
-            Leased::Nothing => Turn::Nothing,
-            Leased::Waiting(waiter) => {
-                let (sender, seat) = oneshot::channel();
-                inner.seats.insert(waiter, sender);
-                Turn::Waiting(waiter, seat)
+        match self {
+            Self::Own(desk) => desk.lease(who, caps, wait),
+            Self::Shared(desk) => {
+                let (waiter, seat) = desk.sit_down(who, caps, wait);
+                (Turn::Waiting(waiter, seat), Vec::new())
             }
-        };
-        let rest = self.deliver(&mut inner, now, effects);
-        (turn, rest)
+        }
     }
 
     /// Gives up a seat. A job that was granted to it in the meantime goes back.
-    pub(crate) fn leave(&self, waiter: WaiterId, seat: &mut Seat) -> Vec<Effect> {
-        let now = self.origin.elapsed();
-        let mut inner = self.inner();
-        inner.seats.remove(&waiter);
-        if inner.queue.leave(waiter) {
-            return Vec::new();
-        }
-        match seat.try_recv() {
-            Ok(token) => {
-                let effects = inner.queue.give_back(now, &token);
-                self.deliver(&mut inner, now, effects)
+    pub(crate) fn leave(&self, who: &Member, waiter: WaiterId, seat: &mut Seat) -> Vec<Effect> {
+        match self {
+            Self::Own(desk) => desk.leave(waiter, seat),
+            Self::Shared(desk) => {
+                desk.leave(who, waiter, seat);
+                Vec::new()
             }
-            Err(_) => Vec::new(),
+        }
+    }
+
+    /// Takes back a job whose answer never reached its runner.
+    pub(crate) fn give_back(&self, who: &Member, token: &Token) -> Vec<Effect> {
+        match self {
+            Self::Own(desk) => desk.change(|queue, now| queue.give_back(now, token)),
+            Self::Shared(desk) => {
+                desk.give_back(who, token);
+                Vec::new()
+            }
         }
     }
 
     /// Ends every waiting call of a runner without a job.
     pub(crate) fn dismiss(&self, who: &Member) {
-        let mut inner = self.inner();
-        for waiter in inner.queue.dismiss(who) {
-            inner.seats.remove(&waiter);
+        match self {
+            Self::Own(desk) => desk.dismiss(who),
+            Self::Shared(desk) => desk.dismiss(who),
         }
     }
 
-    /// Sleeps from deadline to deadline and hands over what is due, until told to stop.
-    pub(crate) async fn keep_time(&self, stop: &CancellationToken, carry_out: impl Fn(Vec<Effect>)) {
-        loop {
-            let next = self.inner().queue.next_deadline();
-            let due = async {
-                match next {
-                    Some(next) => tokio::time::sleep_until(self.origin + next).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => return,
-                () = self.sooner.notified() => {}
-                () = due => carry_out(self.change(Queue::tick)),
-            }
+    /// Renews a lease, or says why not.
+    pub(crate) async fn heartbeat(
+        &self,
+        who: &Member,
+        token: &Token,
+        caps: Option<CapSet>,
+    ) -> Result<Beat, StoreError> {
+        match self {
+            Self::Own(desk) => Ok(desk.ask(|queue, now| queue.heartbeat(now, who, token, caps))),
+            Self::Shared(desk) => desk.heartbeat(who, token, caps).await,
         }
     }
 
-    fn deliver(&self, inner: &mut Inner, now: Moment, effects: Vec<Effect>) -> Vec<Effect> {
-        let mut rest = Vec::new();
-        let mut pending = effects;
-        while !pending.is_empty() {
-            let mut returned = Vec::new();
-            for effect in pending {
-                let Effect::Granted { waiter, token } = effect else {
-                    rest.push(effect);
-                    continue;
-                };
-                let refused = match inner.seats.remove(&waiter) {
-                    Some(seat) => seat.send(token).err(),
-                    None => Some(token),
-                };
-                if let Some(token) = refused {
-                    returned.extend(inner.queue.give_back(now, &token));
-                }
-            }
-            pending = returned;
-        }
-        self.rearm(inner);
-        rest
-    }
-
-    /// Wakes the time keeper when it would sleep too long.
-    fn rearm(&self, inner: &mut Inner) {
-        let next = inner.queue.next_deadline();
-        if next != inner.armed {
-            let sooner = match (next, inner.armed) {
-                (Some(next), Some(armed)) => next < armed,
-                (Some(_), None) => true,
-                (None, _) => false,
-            };
-            inner.armed = next;
-            if sooner {
-                self.sooner.notify_one();
-            }
+    /// Says whether the token's holder may write, and whether it should stop.
+    pub(crate) async fn standing(&self, token: &Token) -> Result<Beat, StoreError> {
+        match self {
+            Self::Own(desk) => Ok(desk.ask(|queue, _| queue.standing(token))),
+            Self::Shared(desk) => desk.standing(token).await,
         }
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Reserves a job for the report of its holder. False when the token is not a writable lease; at a shared desk the
+    /// report's own write decides that.
+    pub(crate) fn begin_finish(&self, token: &Token) -> bool {
+        match self {
+            Self::Own(desk) => desk.ask(|queue, _| queue.begin_finish(token)),
+            Self::Shared(_) => true,
+        }
+    }
+
+    /// Drops a job that is over.
+    pub(crate) fn finish(&self, job: &JobId) {
+        if let Self::Own(desk) = self {
+            desk.ask(|queue, _| queue.finish(job));
+        }
+    }
+
+    /// Gives the lease back to its holder after a report that could not be written.
+    pub(crate) fn resume(&self, job: &JobId) {
+        if let Self::Own(desk) = self {
+            desk.ask(|queue, now| queue.resume(now, job));
+        }
+    }
+
+    /// Cancels a job whose run has been ended in the store.
+    pub(crate) fn cancel(&self, job: &JobId) {
+        if let Self::Own(desk) = self {
+            desk.ask(|queue, now| queue.cancel(now, job));
+        }
+    }
+
+    /// Ends what is due, until told to stop.
+    pub(crate) async fn keep_time(&self, hub: &Hubbed, stop: &CancellationToken) {
+        match self {
+            Self::Own(desk) => desk.keep_time(stop, |effects| hub.carry_out(effects)).await,
+            Self::Shared(desk) => desk.keep_time(hub, stop).await,
+        }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use everdict_contracts::{JobId, RunnerId};
-
-    use super::*;
-    use crate::queue::{Class, Owner, Parked, QueueKey};
-
-    const TTL: Duration = Duration::from_millis(50);
-
-    fn desk() -> Desk {
-        Desk::new(Limits {
-            lease_ttl: TTL,
-            idle_timeout: Duration::from_secs(300),
-        })
+/// A lease as the store names it.
+pub(crate) fn lease_of(token: &Token) -> LeaseOf {
+    LeaseOf {
+        run: token.job.to_string(),
+        epoch: token.epoch,
+        holder: token.runner.to_string(),
     }
+}
 
-    fn member(runner: &str) -> Member {
-        Member {
-            owner: Owner::parse("ann"),
-            runner: RunnerId::from(runner),
-        }
-    }
-
-    fn park(desk: &Desk, job: &str) -> Vec<Effect> {
-        let parked = Parked {
-            job: JobId::from(job),
-            key: QueueKey::pool(&Owner::parse("ann")),
-            class: Class::Batch,
-            group: String::new(),
-            needs: CapSet::default(),
-            epoch: 0,
-            requeues: 0,
-        };
-        desk.change(|queue, now| queue.enqueue(now, parked))
-    }
-
-    fn sit(desk: &Desk, runner: &str) -> (WaiterId, Seat) {
-        match desk.lease(&member(runner), None, true).0 {
-            Turn::Waiting(waiter, seat) => (waiter, seat),
-            other => panic!("expected a seat, got {other:?}"),
-        }
-    }
-
-    #[tokio::test]
-    async fn a_job_goes_past_a_call_that_was_dropped_to_one_that_lives() {
-        let desk = desk();
-        let (_, dead) = sit(&desk, "r1");
-        let (_, alive) = sit(&desk, "r2");
-        drop(dead);
-        assert!(
-            park(&desk, "j")
-                .iter()
-                .any(|effect| matches!(effect, Effect::Requeued { .. }))
-        );
-        assert_eq!(alive.await.unwrap().job, JobId::from("j"));
-    }
-
-    #[tokio::test]
-    async fn leaving_a_seat_that_was_just_granted_a_job_returns_it() {
-        let desk = desk();
-        let (waiter, mut seat) = sit(&desk, "r1");
-        assert_eq!(park(&desk, "j"), []);
-        assert_eq!(desk.leave(waiter, &mut seat).len(), 1);
-        assert!(matches!(
-            desk.lease(&member("r2"), None, false).0,
-            Turn::Granted(_)
-        ));
-    }
-
-    #[tokio::test]
-    async fn a_lost_lease_is_handed_on_by_the_clock_alone() {
-        let desk = desk();
-        park(&desk, "j");
-        let before = Instant::now();
-        assert!(matches!(
-            desk.lease(&member("r1"), None, false).0,
-            Turn::Granted(_)
-        ));
-        let (_, seat) = sit(&desk, "r2");
-        let stop = CancellationToken::new();
-        tokio::select! {
-            () = desk.keep_time(&stop, |_| {}) => panic!("the clock stopped"),
-            token = seat => assert_eq!(token.unwrap().epoch, 2),
-        }
-        let waited = before.elapsed();
-        assert!(waited >= TTL && waited < Duration::from_secs(10), "{waited:?}");
-    }
+fn returned(token: &Token) -> Write {
+    Write::Shared(SharedWrite::Return {
+        lease: lease_of(token),
+        at: clock::now(),
+    })
 }

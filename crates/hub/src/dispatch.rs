@@ -10,7 +10,8 @@ use everdict_store::{NewRun, Outcome, RunFinish, RunRow, RunStatus, Write};
 use uuid::Uuid;
 
 use crate::live::LiveRun;
-use crate::queue::{CapSet, Class, Parked};
+use crate::peers::News;
+use crate::queue::{CapSet, Class, Owner, Parked};
 use crate::shared::{Hubbed, Shared};
 use crate::targets::{Route, route};
 use crate::{clock, report};
@@ -47,8 +48,7 @@ pub(crate) async fn submit(
     let mut job = job(shared, submitter, workspace, request).await?;
     job.run_id = Some(CorrelationId::from(format!("evd-run-{id}")));
     let needs: CapSet = required_capabilities(&job).into_iter().collect();
-    let whose = (submitter, workspace);
-    let routed = route(&shared.roster, &RuntimeTarget::parse(&target), &job, needs, whose);
+    let routed = routed(shared, &target, &job, needs, (submitter, workspace)).await?;
     if let Ok(route) = &routed {
         let placement = job.eval_case.placement.get_or_insert_with(Placement::default);
         placement.target = Some(route.key.to_string());
@@ -77,6 +77,33 @@ pub(crate) async fn submit(
     take_in(shared, run, routed, needs, &text).await
 }
 
+/// Finds the queue for a job. What is refused for want of a runner is looked at once more where another hub may have paired
+/// one, or heard of it, a moment ago.
+async fn routed(
+    shared: &Hubbed,
+    target: &str,
+    job: &CaseJob,
+    needs: CapSet,
+    whose: (&Subject, &WorkspaceId),
+) -> Result<Result<Route, Fault>, Fault> {
+    let target = RuntimeTarget::parse(target);
+    let first = route(&shared.roster, &target, job, needs, whose);
+    if first.is_ok() || !shared.store.is_shared() {
+        return Ok(first);
+    }
+    let (submitter, workspace) = whose;
+    for owner in [
+        Owner::Personal(submitter.clone()),
+        Owner::Workspace(workspace.clone()),
+    ] {
+        let rows = shared.store.runners_of(&owner.to_string()).await;
+        for row in rows.map_err(storage)? {
+            shared.roster.refresh(row);
+        }
+    }
+    Ok(route(&shared.roster, &target, job, needs, whose))
+}
+
 async fn take_in(
     shared: &Hubbed,
     run: NewRun,
@@ -88,18 +115,30 @@ async fn take_in(
     let job = JobId::from(run.id.as_str());
     let class = class_of(&run.priority);
     let group = run.fair_group.clone();
-    shared.live.open(
-        &run.id,
-        LiveRun::new(run.runtime.clone(), run.created_at, run.note.clone()),
-    );
-    let stored = shared.store.write(Write::InsertRun(Box::new(run))).await;
+    // Where several hubs lease, only followers need it, and they fetch it.
+    if !shared.store.is_shared() {
+        let live = LiveRun::new(run.runtime.clone(), run.created_at, run.note.clone());
+        shared.live.open(&run.id, live);
+    }
+    let lane = run
+        .owner
+        .clone()
+        .map(|owner| News::Work(owner, run.runner.clone().unwrap_or_default()));
+    let news = shared.news(lane.as_slice());
+    let stored = shared
+        .store
+        .write_telling(Write::InsertRun(Box::new(run)), news)
+        .await;
+    shared.metrics.submitted();
     if let Err(error) = stored {
         shared.live.end(&row.id, RunStatus::Failed);
         return Err(storage(error));
     }
     match routed {
         Ok(route) => {
-            shared.jobs.keep(&job, text);
+            if !shared.store.is_shared() {
+                shared.jobs.keep(&job, text);
+            }
             let parked = Parked {
                 job,
                 key: route.key,
@@ -109,7 +148,7 @@ async fn take_in(
                 epoch: 0,
                 requeues: 0,
             };
-            let effects = shared.desk.change(|queue, now| queue.enqueue(now, parked));
+            let effects = shared.desk.enqueue(parked);
             shared.carry_out(effects);
         }
         Err(fault) => report::reject(shared, &job, fault).await.map_err(storage)?,
@@ -171,6 +210,8 @@ pub(crate) async fn cancel(shared: &Shared, run: RunRow) -> Result<RunRow, Fault
         id: run.id.clone(),
         status: RunStatus::Failed,
         lease_epoch: None,
+        holder: None,
+        only_waiting: false,
         result: None,
         usage: None,
         error: Some((
@@ -181,22 +222,18 @@ pub(crate) async fn cancel(shared: &Shared, run: RunRow) -> Result<RunRow, Fault
         score: None,
         at: clock::now(),
     };
-    let outcome = shared
-        .store
-        .write(Write::FinishRun(Box::new(finish)))
-        .await
-        .map_err(storage)?;
+    let outcome = report::end(shared, finish).await.map_err(storage)?;
     let row = shared.store.run(&run.id).await.map_err(storage)?.unwrap_or(run);
     let job = JobId::from(row.id.as_str());
     match outcome {
         Outcome::Applied => {
-            shared.desk.ask(|queue, now| queue.cancel(now, &job));
+            shared.desk.cancel(&job);
             shared.jobs.drop_text(&job);
             shared.live.end(&row.id, RunStatus::Failed);
             Ok(row)
         }
         Outcome::Refused if row.error.as_ref().is_some_and(|(code, _)| code == "CANCELLED") => Ok(row),
-        Outcome::Refused => {
+        _ => {
             let status = row.status.as_str();
             let text = format!("the run is {status} already, there is nothing to cancel");
             Err(Fault::new(ErrorCode::Conflict, text)

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use everdict_contracts::{FsAnswer, FsRequest, FsRequestKind};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
+use uuid::Uuid;
 
 /// How long somebody waits for an answer: a runner polls every two seconds, and four missed polls mean
 /// that there is nothing to look at.
@@ -19,7 +21,9 @@ const WAITING: usize = 64;
 struct Question {
     request: FsRequest,
     delivered: bool,
-    reply: oneshot::Sender<FsAnswer>,
+    /// Absent when somebody at another hub asks.
+    reply: Option<oneshot::Sender<FsAnswer>>,
+    asked: Instant,
 }
 
 #[derive(Debug, Default)]
@@ -32,6 +36,8 @@ struct Board {
 #[derive(Debug)]
 pub(crate) struct FsRequests {
     patience: Duration,
+    /// Starts the ids, which have to differ from those of other hubs.
+    name: String,
     board: Mutex<Board>,
 }
 
@@ -45,17 +51,26 @@ impl FsRequests {
     fn with_patience(patience: Duration) -> Self {
         Self {
             patience,
+            name: Uuid::new_v4().simple().to_string(),
             board: Mutex::default(),
         }
     }
 
     /// Asks the runner of a run and waits for its answer; `None` when none came in time.
-    pub(crate) async fn ask(&self, run: &str, kind: FsRequestKind, path: Option<String>) -> Option<FsAnswer> {
+    ///
+    /// `tell` is given the question for other hubs, where the runner may be.
+    pub(crate) async fn ask(
+        &self,
+        run: &str,
+        kind: FsRequestKind,
+        path: Option<String>,
+        tell: impl FnOnce(&FsRequest),
+    ) -> Option<FsAnswer> {
         let (reply, answer) = oneshot::channel();
         let id = {
             let mut board = self.board();
             board.next += 1;
-            let id = format!("fsreq-{}", board.next);
+            let id = format!("fsreq-{}-{}", self.name, board.next);
             let questions = board.runs.entry(run.to_owned()).or_default();
             if questions.len() >= WAITING {
                 return None;
@@ -65,10 +80,12 @@ impl FsRequests {
                 kind,
                 path,
             };
+            tell(&request);
             questions.push(Question {
                 request,
                 delivered: false,
-                reply,
+                reply: Some(reply),
+                asked: Instant::now(),
             });
             id
         };
@@ -78,6 +95,26 @@ impl FsRequests {
             id: &id,
         };
         tokio::time::timeout(self.patience, answer).await.ok()?.ok()
+    }
+
+    /// Takes in a question of another hub.
+    pub(crate) fn adopt(&self, run: &str, request: FsRequest) {
+        let mut board = self.board();
+        let patience = self.patience;
+        // Nobody waits for the answers to older ones any more.
+        for questions in board.runs.values_mut() {
+            questions.retain(|one| one.reply.is_some() || one.asked.elapsed() < patience);
+        }
+        board.runs.retain(|_, questions| !questions.is_empty());
+        let questions = board.runs.entry(run.to_owned()).or_default();
+        if questions.len() < WAITING {
+            questions.push(Question {
+                request,
+                delivered: false,
+                reply: None,
+                asked: Instant::now(),
+            });
+        }
     }
 
     /// Hands over the questions that no poll has taken yet.
@@ -95,10 +132,11 @@ impl FsRequests {
             .collect()
     }
 
-    /// Passes an answer on; one that nobody waits for any more is dropped.
-    pub(crate) fn answer(&self, run: &str, id: &str, answer: FsAnswer) {
-        if let Some(question) = self.remove(run, id) {
-            let _ = question.reply.send(answer);
+    /// Passes an answer on; one that nobody waits for here any more comes back, since somebody may at another hub.
+    pub(crate) fn answer(&self, run: &str, id: &str, answer: FsAnswer) -> Option<FsAnswer> {
+        match self.remove(run, id).and_then(|question| question.reply) {
+            Some(reply) => reply.send(answer).err(),
+            None => Some(answer),
         }
     }
 
@@ -140,7 +178,7 @@ mod tests {
     #[tokio::test]
     async fn a_question_reaches_one_poll_and_its_answer_comes_back() {
         let requests = FsRequests::default();
-        let ask = requests.ask("run", FsRequestKind::File, Some("a.rs".into()));
+        let ask = requests.ask("run", FsRequestKind::File, Some("a.rs".into()), |_| {});
         let serve = async {
             let taken = requests.poll("run");
             assert_eq!(taken.len(), 1);
@@ -155,7 +193,7 @@ mod tests {
     #[tokio::test]
     async fn a_question_that_nobody_answers_is_withdrawn() {
         let requests = FsRequests::with_patience(Duration::from_millis(10));
-        assert_eq!(requests.ask("run", FsRequestKind::Tree, None).await, None);
+        assert_eq!(requests.ask("run", FsRequestKind::Tree, None, |_| {}).await, None);
         assert!(requests.poll("run").is_empty());
     }
 }

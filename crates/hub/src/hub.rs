@@ -15,14 +15,16 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::auth::{self, KeyRing, Role};
-use crate::desk::Desk;
+use crate::desk::{Desk, OwnDesk, SharedDesk};
 use crate::dispatch::class_of;
 use crate::error::HubError;
 use crate::fs_requests::FsRequests;
 use crate::jobs::JobTexts;
 use crate::live::LiveRuns;
 use crate::mcp::Sessions;
+use crate::metrics::Metrics;
 use crate::oidc::SignIn;
+use crate::peers::{self, News};
 use crate::queue::{CapSet, Limits, Member, Owner, Parked, QueueKey, Standing};
 use crate::roster::Roster;
 use crate::shared::{Hubbed, Shared};
@@ -66,19 +68,20 @@ impl Hub {
     /// [`HubError::BadOidc`].
     pub async fn open(config: HubConfig) -> Result<Self, HubError> {
         let sign_in = config.oidc.clone().map(SignIn::new).transpose()?.map(Arc::new);
-        let store = Store::open(&config.data_dir).await?;
-        let roster = Roster::default();
+        let store = match &config.database {
+            Some(address) => Store::connect(address.expose()).await?,
+            None => Store::open(&config.data_dir).await?,
+        };
+        let roster = Roster::new(store.is_shared());
         for runner in store.runners().await? {
             roster.insert(runner);
         }
-        let desk = Desk::new(Limits {
-            lease_ttl: config.lease_ttl,
-            idle_timeout: config.idle_timeout,
-        });
-        let recently = i64::try_from(config.idle_timeout.as_millis()).unwrap_or(i64::MAX);
-        for run in store.open_runs(clock::now().saturating_sub(recently)).await? {
-            let (parked, standing) = restored(run);
-            desk.ask(|queue, now| queue.restore(now, parked, standing));
+        let tasks = TaskTracker::new();
+        let desk = desk(&store, &config, &tasks).await?;
+        if store.is_shared() {
+            for (id, reason) in store.paused().await? {
+                roster.pause_any(&RunnerId::from(id), Some(reason));
+            }
         }
         let sessions = Sessions::new(session_key(&store).await?);
         let shared = Arc::new(Shared {
@@ -92,16 +95,15 @@ impl Hub {
             live: LiveRuns::default(),
             fs: FsRequests::default(),
             sessions,
-            tasks: TaskTracker::new(),
+            metrics: Metrics::default(),
+            tasks,
             closing: CancellationToken::new(),
         });
         let keeper = TaskTracker::new();
         let timed = shared.clone();
-        keeper.spawn(async move {
-            let desk = &timed.desk;
-            desk.keep_time(&timed.closing, |effects| timed.carry_out(effects))
-                .await;
-        });
+        keeper.spawn(async move { timed.desk.keep_time(&timed, &timed.closing).await });
+        let told = shared.clone();
+        keeper.spawn(async move { peers::listen(&told, &told.closing).await });
         keeper.close();
         Ok(Self { shared, keeper })
     }
@@ -206,9 +208,24 @@ impl Hub {
     pub async fn delete_api_key(&self, key: &SecretText) -> Result<bool, HubError> {
         let hash = auth::hash(key.expose());
         let delete = Write::DeleteApiKey { hash: hash.clone() };
-        let outcome = self.shared.store.write(delete).await?;
+        let news = self.shared.news(&[News::KeyGone(hash.clone())]);
+        let outcome = self.shared.store.write_telling(delete, news).await?;
         self.shared.keys.forget(&hash);
         Ok(outcome == Outcome::Applied)
+    }
+
+    /// Says whether this is the first hub on a database without keys: true for one of several that start at once, and never
+    /// again.
+    ///
+    /// # Errors
+    /// [`HubError::Store`].
+    pub async fn is_first(&self) -> Result<bool, HubError> {
+        let mark = Write::InsertSecret {
+            name: "first-hub".to_owned(),
+            value: clock::iso(clock::now()),
+        };
+        let store = &self.shared.store;
+        Ok(store.write(mark).await? == Outcome::Applied && !store.has_api_keys().await?)
     }
 
     /// Says whether a workspace has an API key yet.
@@ -246,6 +263,25 @@ async fn session_key(store: &Store) -> Result<[u8; 32], HubError> {
         key = auth::random_bytes();
     }
     Ok(key)
+}
+
+/// A hub alone on its database takes its queue into memory; hubs that share one leave it there.
+async fn desk(store: &Store, config: &HubConfig, tasks: &TaskTracker) -> Result<Desk, HubError> {
+    let limits = Limits {
+        lease_ttl: config.lease_ttl,
+        idle_timeout: config.idle_timeout,
+    };
+    if store.is_shared() {
+        let desk = SharedDesk::new(store.clone(), limits, tasks.clone());
+        return Ok(Desk::Shared(Arc::new(desk)));
+    }
+    let desk = OwnDesk::new(limits);
+    let recently = i64::try_from(config.idle_timeout.as_millis()).unwrap_or(i64::MAX);
+    for run in store.open_runs(clock::now().saturating_sub(recently)).await? {
+        let (parked, standing) = restored(run);
+        desk.ask(|queue, now| queue.restore(now, parked, standing));
+    }
+    Ok(Desk::Own(Box::new(desk)))
 }
 
 fn restored(run: OpenRun) -> (Parked, Standing) {

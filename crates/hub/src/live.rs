@@ -13,7 +13,7 @@ use crate::clock;
 
 /// Bytes of trace and track evidence kept per run while it is going; the result carries the whole trace
 /// in the end, so this serves only those who look on.
-const EVIDENCE_CAP: u64 = 8_000_000;
+pub(crate) const EVIDENCE_CAP: u64 = 8_000_000;
 
 /// What followers wait on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,6 +178,25 @@ impl LiveRuns {
         let live = Arc::new(live);
         self.runs().insert(run.to_owned(), live.clone());
         live
+    }
+
+    /// Shows a run's followers, if it has any here, where it stands.
+    pub(crate) fn show_status(&self, run: &str, status: RunStatus) {
+        if let Some(live) = self.get(run) {
+            live.set_status(status);
+        }
+    }
+
+    /// Tells a run's followers, if it has any here, that its log has grown.
+    pub(crate) fn tick(&self, run: &str) {
+        if let Some(live) = self.get(run) {
+            live.progress.send_modify(|progress| progress.ticks += 1);
+        }
+    }
+
+    /// Names the runs that are known here.
+    pub(crate) fn followed(&self) -> Vec<String> {
+        self.runs().keys().cloned().collect()
     }
 
     pub(crate) fn get(&self, run: &str) -> Option<Arc<LiveRun>> {

@@ -31,6 +31,7 @@ use self::tools::{Called, Caller};
 use self::wire::{Incoming, Message, error_frame, result_frame, tool_frame, transport_error};
 use crate::api::{self, Refused};
 use crate::auth::Principal;
+use crate::peers::News;
 use crate::shared::Hubbed;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -118,6 +119,7 @@ pub(crate) async fn delete(State(shared): State<Hubbed>, headers: HeaderMap) -> 
     let principal = authenticate(&shared, &headers).await?;
     let session = session(&shared, &principal, &headers)?;
     shared.sessions.end(&session);
+    shared.tell(&News::SessionEnded(session));
     Ok(Response::new(Body::empty()))
 }
 
@@ -333,7 +335,10 @@ async fn handle(shared: &Hubbed, caller: &Caller, message: Message) -> Next {
         if method == "notifications/cancelled"
             && let Some(CancelParams { request_id }) = params(&message)
         {
-            shared.sessions.cancel(&caller.session, request_id.get());
+            let (session, request) = (&caller.session, request_id.get());
+            if !shared.sessions.cancel(session, request) {
+                shared.tell(&News::CalledOff(session.clone(), request.to_owned()));
+            }
         }
         return Next::Nothing;
     };

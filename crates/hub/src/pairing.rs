@@ -1,12 +1,13 @@
 //! Pairing and revoking runners.
 
 use everdict_contracts::{Fault, PairBody, PairedRunner, RunnerId, RunnerMeta};
-use everdict_store::{RunnerRow, Write};
+use everdict_store::{RunnerRow, SharedWrite, Write};
 use uuid::Uuid;
 
 use crate::auth::{self, Action, Principal};
 use crate::clock;
 use crate::dispatch::storage;
+use crate::peers::News;
 use crate::queue::{Member, Owner};
 use crate::shared::Shared;
 
@@ -44,7 +45,10 @@ pub(crate) async fn pair(
     };
     shared
         .store
-        .write(Write::InsertRunner(row.clone()))
+        .write_telling(
+            Write::InsertRunner(row.clone()),
+            shared.news(&[News::Paired(row.id.clone())]),
+        )
         .await
         .map_err(storage)?;
     let runner = RunnerMeta {
@@ -71,7 +75,7 @@ pub(crate) async fn pair(
 
 /// Pauses one of the caller's runners for a reason, or ends that. What it runs goes on; its waiting calls are answered at
 /// once.
-pub(crate) fn pause(
+pub(crate) async fn pause(
     shared: &Shared,
     principal: &Principal,
     id: &RunnerId,
@@ -79,8 +83,14 @@ pub(crate) fn pause(
 ) -> Result<(), Fault> {
     let subject = principal.allow(Action::RunnersManage)?;
     let owner = Owner::Personal(subject.clone());
-    if !shared.roster.pause(&owner, id, reason) {
+    if !shared.roster.pause(&owner, id, reason.clone()) {
         return Err(Fault::not_found(format!("no runner {id} of yours")));
+    }
+    if shared.store.is_shared() {
+        let news = shared.news(&[News::Paused(id.to_string(), reason.clone())]);
+        let runner = id.to_string();
+        let pause = Write::Shared(SharedWrite::Pause { runner, reason });
+        shared.store.write_telling(pause, news).await.map_err(storage)?;
     }
     shared.desk.dismiss(&Member {
         owner,
@@ -98,7 +108,8 @@ pub(crate) async fn revoke(shared: &Shared, principal: &Principal, id: &RunnerId
         owner: owner.to_string(),
         id: id.to_string(),
     };
-    shared.store.write(write).await.map_err(storage)?;
+    let news = shared.news(&[News::Revoked(owner.to_string(), id.to_string())]);
+    shared.store.write_telling(write, news).await.map_err(storage)?;
     if shared.roster.remove(&owner, id) {
         shared.desk.dismiss(&Member {
             owner,

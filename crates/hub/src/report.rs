@@ -8,6 +8,8 @@ use everdict_contracts::{
 use everdict_store::{Millis, Outcome, RunFinish, RunStatus, StoreError, Write};
 
 use crate::clock;
+use crate::metrics::Report;
+use crate::peers::News;
 use crate::queue::{Member, Token};
 use crate::shared::Shared;
 
@@ -21,12 +23,25 @@ struct Way {
 
 impl Way {
     async fn of(shared: &Shared, job: &JobId) -> Result<Self, StoreError> {
-        if let Some(live) = shared.live.find(&shared.store, job.as_str()).await? {
+        // Where several hubs lease, only the database knows the whole way.
+        let live = shared
+            .live
+            .get(job.as_str())
+            .filter(|_| !shared.store.is_shared());
+        if let Some(live) = live {
             return Ok(Self {
                 runtime: live.runtime.clone(),
                 created_at: live.created_at,
                 started_at: live.started_at(),
                 note: live.note.clone(),
+            });
+        }
+        if let Some(row) = shared.store.run(job.as_str()).await? {
+            return Ok(Self {
+                runtime: row.runtime,
+                created_at: row.created_at,
+                started_at: row.started_at,
+                note: row.note,
             });
         }
         let now = clock::now();
@@ -36,6 +51,12 @@ impl Way {
             started_at: None,
             note: None,
         })
+    }
+
+    /// How long the run waited, and how long it took after that.
+    fn times(&self, ended: Millis) -> (Millis, Millis) {
+        let started = self.started_at.unwrap_or(self.created_at);
+        (started - self.created_at, ended - started)
     }
 
     fn steps(&self) -> Vec<(&'static str, String, Millis)> {
@@ -74,7 +95,8 @@ pub(crate) async fn accept(
     token: &Token,
     mut result: CaseResult,
 ) -> Result<bool, Fault> {
-    if !shared.desk.ask(|queue, _| queue.begin_finish(token)) {
+    if !shared.desk.begin_finish(token) {
+        shared.metrics.reported(Report::Refused);
         return Ok(false);
     }
     let finished = async {
@@ -91,6 +113,8 @@ pub(crate) async fn accept(
             id: token.job.to_string(),
             status: RunStatus::Succeeded,
             lease_epoch: Some(token.epoch),
+            holder: Some(who.runner.to_string()),
+            only_waiting: false,
             usage: text(&usage(&result)),
             verdict: Some(judge_result(&result).verdict.as_str().to_owned()),
             score: mean_score(&result).map(|score| score.to_string()),
@@ -98,7 +122,12 @@ pub(crate) async fn accept(
             error: None,
             at: clock::now(),
         };
-        shared.store.write(Write::FinishRun(Box::new(finish))).await
+        let (waited, ran) = way.times(finish.at);
+        let outcome = end(shared, finish).await?;
+        if outcome == Outcome::Applied {
+            shared.metrics.timed(waited, ran);
+        }
+        Ok(outcome)
     };
     conclude(shared, token, RunStatus::Succeeded, finished.await)
 }
@@ -112,14 +141,16 @@ pub(crate) async fn give_up(
     token: &Token,
     message: String,
 ) -> Result<bool, Fault> {
-    if !shared.desk.ask(|queue, _| queue.begin_finish(token)) {
+    if !shared.desk.begin_finish(token) {
+        shared.metrics.reported(Report::Refused);
         return Ok(false);
     }
     let mut fault = Fault::new(ErrorCode::UpstreamError, message)
         .with_data("runnerId", who.runner.as_str())
         .with_data("jobId", token.job.as_str());
     fault.extra.runner_id = Some(who.runner.to_string());
-    let failed = fail(shared, &token.job, Some(token.epoch), fault).await;
+    let lease = Some((token.epoch, who.runner.to_string()));
+    let failed = fail(shared, &token.job, lease, fault).await;
     conclude(shared, token, RunStatus::Failed, failed)
 }
 
@@ -131,7 +162,12 @@ fn conclude(
 ) -> Result<bool, Fault> {
     match written {
         Ok(outcome) => {
-            shared.desk.ask(|queue, _| queue.finish(&token.job));
+            shared.desk.finish(&token.job);
+            shared.metrics.reported(match (outcome, status) {
+                (Outcome::Applied, RunStatus::Succeeded) => Report::Accepted,
+                (Outcome::Applied, _) => Report::GivenUp,
+                _ => Report::Refused,
+            });
             if outcome == Outcome::Applied {
                 shared.live.end(token.job.as_str(), status);
             }
@@ -139,7 +175,7 @@ fn conclude(
         }
         Err(error) => {
             // The holder keeps its lease, so that it can send the report again.
-            shared.desk.ask(|queue, now| queue.resume(now, &token.job));
+            shared.desk.resume(&token.job);
             Err(crate::dispatch::storage(error))
         }
     }
@@ -157,7 +193,7 @@ pub(crate) async fn reject(shared: &Shared, job: &JobId, fault: Fault) -> Result
 async fn fail(
     shared: &Shared,
     job: &JobId,
-    lease_epoch: Option<u64>,
+    lease: Option<(u64, String)>,
     fault: Fault,
 ) -> Result<Outcome, StoreError> {
     let Some(row) = shared.store.run(job.as_str()).await? else {
@@ -169,7 +205,10 @@ async fn fail(
     let finish = RunFinish {
         id: row.id,
         status: RunStatus::Failed,
-        lease_epoch,
+        // Without a lease it is the hub that ends it, while another may just be handing it out.
+        only_waiting: lease.is_none() && shared.store.is_shared(),
+        lease_epoch: lease.as_ref().map(|(epoch, _)| *epoch),
+        holder: lease.map(|(_, holder)| holder),
         usage: text(&RunUsage::default()),
         verdict: Some(judge_result(&result).verdict.as_str().to_owned()),
         score: None,
@@ -177,7 +216,15 @@ async fn fail(
         error: Some((fault.code.as_str().to_owned(), fault.message)),
         at: clock::now(),
     };
-    shared.store.write(Write::FinishRun(Box::new(finish))).await
+    end(shared, finish).await
+}
+
+/// Stores the end of a run and tells other hubs.
+pub(crate) async fn end(shared: &Shared, finish: RunFinish) -> Result<Outcome, StoreError> {
+    let over = News::Over(finish.id.clone(), finish.status.as_str().to_owned());
+    let news = shared.news(&[over]);
+    let finish = Write::FinishRun(Box::new(finish));
+    shared.store.write_telling(finish, news).await
 }
 
 fn failed_result(

@@ -10,6 +10,7 @@ use everdict_contracts::{
 use everdict_store::{Millis, RunnerRow, RunnerTouch};
 
 use crate::clock;
+use crate::peers::Presence;
 use crate::queue::{CapSet, Member, Owner};
 
 /// A runner that has not called for this long counts as offline: three idle polls of 25 s, with slack.
@@ -32,6 +33,8 @@ struct Entry {
     row: RunnerRow,
     seen_written: Millis,
     status: Option<(String, StatusLevel, Millis)>,
+    /// The status that other hubs know.
+    status_told: Option<String>,
     /// Why it gets no jobs. Not stored: a hub that starts anew has ended its maintenance.
     paused: Option<String>,
 }
@@ -62,9 +65,18 @@ struct Book {
 #[derive(Debug, Default)]
 pub(crate) struct Roster {
     book: Mutex<Book>,
+    /// Whether other hubs are told what runners say.
+    shared: bool,
 }
 
 impl Roster {
+    pub(crate) fn new(shared: bool) -> Self {
+        Self {
+            book: Mutex::default(),
+            shared,
+        }
+    }
+
     pub(crate) fn insert(&self, row: RunnerRow) {
         let mut book = self.book();
         let id = RunnerId::from(row.id.as_str());
@@ -77,9 +89,92 @@ impl Roster {
             seen_written: row.last_seen_at.unwrap_or_default(),
             row,
             status: None,
+            status_told: None,
             paused: None,
         };
         book.by_id.insert(id, entry);
+    }
+
+    /// Takes in a runner as the store has it: a new one, or one whose presence another hub has written down.
+    pub(crate) fn refresh(&self, row: RunnerRow) {
+        let id = RunnerId::from(row.id.as_str());
+        {
+            let mut book = self.book();
+            if let Some(entry) = book.by_id.get_mut(&id) {
+                if entry.row.last_seen_at < row.last_seen_at {
+                    entry.row = row;
+                }
+                return;
+            }
+        }
+        self.insert(row);
+    }
+
+    /// Forgets the runners that are not among these.
+    pub(crate) fn keep_only(&self, rows: &[RunnerRow]) {
+        let gone: Vec<_> = {
+            let book = self.book();
+            let entries = book.by_id.iter();
+            entries
+                .filter(|(id, _)| !rows.iter().any(|row| row.id == id.as_str()))
+                .map(|(id, entry)| (Owner::parse(&entry.row.owner), id.clone()))
+                .collect()
+        };
+        for (owner, id) in gone {
+            self.remove(&owner, &id);
+        }
+    }
+
+    /// Takes in what a runner said at another hub.
+    pub(crate) fn seen_elsewhere(&self, presence: Presence) {
+        let mut book = self.book();
+        let Some(entry) = book.by_id.get_mut(&presence.id) else {
+            return;
+        };
+        if entry.row.last_seen_at.is_some_and(|seen| seen > presence.seen) {
+            return;
+        }
+        entry.row.last_seen_at = Some(presence.seen);
+        entry.row.os = presence.os;
+        entry.row.capabilities = presence.caps;
+        entry.row.version = presence.version;
+        entry.row.protocol = presence.protocol;
+        entry.status = presence.status;
+    }
+
+    /// What other hubs should know of a runner that called here.
+    pub(crate) fn presence(&self, id: &RunnerId) -> Option<Presence> {
+        let mut book = self.book();
+        let entry = book.by_id.get_mut(id)?;
+        entry.status_told = entry.status.as_ref().map(|(text, _, _)| text.clone());
+        Some(Presence {
+            id: id.clone(),
+            seen: entry.row.last_seen_at?,
+            os: entry.row.os.clone(),
+            caps: entry.row.capabilities.clone(),
+            version: entry.row.version.clone(),
+            protocol: entry.row.protocol,
+            status: entry.status.clone(),
+        })
+    }
+
+    /// Counts the runners, and those heard of lately.
+    pub(crate) fn count(&self) -> (usize, usize) {
+        let book = self.book();
+        let now = clock::now();
+        let online = |entry: &&Entry| entry.row.last_seen_at.is_some_and(|seen| now - seen < ONLINE_MS);
+        (book.by_id.len(), book.by_id.values().filter(online).count())
+    }
+
+    /// Pauses a runner, whoever owns it, or ends that; says whose it is.
+    pub(crate) fn pause_any(&self, id: &RunnerId, reason: Option<String>) -> Option<Member> {
+        let mut book = self.book();
+        let entry = book.by_id.get_mut(id)?;
+        entry.paused = reason;
+        Some(Member {
+            owner: Owner::parse(&entry.row.owner),
+            runner: id.clone(),
+        })
     }
 
     /// Removes a runner of this owner. Returns false when the owner has no such runner.
@@ -191,7 +286,7 @@ impl Roster {
             entry.row.protocol = Some(protocol);
             touch.version = Some((version, protocol));
         }
-        due(entry, touch)
+        due(entry, touch, self.shared)
     }
 
     /// Takes in a heartbeat. Returns the write that is due, if one is.
@@ -211,7 +306,7 @@ impl Roster {
             last_seen_at: now,
             ..RunnerTouch::default()
         };
-        due(entry, touch)
+        due(entry, touch, self.shared)
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
@@ -219,8 +314,13 @@ impl Roster {
     }
 }
 
-fn due(entry: &mut Entry, touch: RunnerTouch) -> Option<RunnerTouch> {
-    let news = touch.os.is_some() || touch.capabilities.is_some() || touch.version.is_some();
+/// The write that is due, if one is. Where other hubs are told, a new status is news too.
+fn due(entry: &mut Entry, touch: RunnerTouch, shared: bool) -> Option<RunnerTouch> {
+    let status = entry.status.as_ref().map(|(text, _, _)| text);
+    let news = touch.os.is_some()
+        || touch.capabilities.is_some()
+        || touch.version.is_some()
+        || (shared && status != entry.status_told.as_ref());
     if !news && touch.last_seen_at - entry.seen_written < SEEN_INTERVAL_MS {
         return None;
     }

@@ -14,7 +14,9 @@ use crate::fs_requests::FsRequests;
 use crate::jobs::JobTexts;
 use crate::live::LiveRuns;
 use crate::mcp::Sessions;
+use crate::metrics::Metrics;
 use crate::oidc::SignIn;
+use crate::peers::News;
 use crate::queue::Effect;
 use crate::roster::Roster;
 use crate::{clock, report};
@@ -32,6 +34,7 @@ pub(crate) struct Shared {
     pub(crate) live: LiveRuns,
     pub(crate) fs: FsRequests,
     pub(crate) sessions: Sessions,
+    pub(crate) metrics: Metrics,
     /// Work that must be finished even when the caller hangs up.
     pub(crate) tasks: TaskTracker,
     /// Ends long polls and streams.
@@ -46,7 +49,14 @@ impl Shared {
     pub(crate) async fn principal(&self, credential: &str) -> Result<Option<Arc<Principal>>, StoreError> {
         let hash = auth::hash(credential);
         if credential.starts_with("rnr_") {
-            let found = self.roster.by_token(&hash);
+            let mut found = self.roster.by_token(&hash);
+            // It may have been paired at another hub a moment ago.
+            if found.is_none() && self.store.is_shared() {
+                if let Some(row) = self.store.runner_by_token(&hash).await? {
+                    self.roster.refresh(row);
+                }
+                found = self.roster.by_token(&hash);
+            }
             return Ok(found.map(|(member, workspace)| Arc::new(Principal::Runner { member, workspace })));
         }
         if credential.starts_with("ak_") {
@@ -65,6 +75,16 @@ impl Shared {
                     tracing::error!(error, "a decision of the queue could not be stored");
                 }
             });
+        }
+    }
+
+    /// The same, and waits until it is done.
+    pub(crate) async fn carry_out_now(self: &Arc<Self>, effects: Vec<Effect>) {
+        for effect in effects {
+            if let Err(error) = self.settle(effect).await {
+                let error = &error as &dyn std::error::Error;
+                tracing::error!(error, "a decision of the queue could not be stored");
+            }
         }
     }
 
@@ -107,9 +127,7 @@ impl Shared {
             at: clock::now(),
         };
         self.store.write(write).await?;
-        if let Some(live) = self.live.get(job.as_str()) {
-            live.set_status(RunStatus::Queued);
-        }
+        self.live.show_status(job.as_str(), RunStatus::Queued);
         Ok(())
     }
 
@@ -117,8 +135,14 @@ impl Shared {
     pub(crate) fn store_touch(self: &Arc<Self>, touch: Option<everdict_store::RunnerTouch>) {
         let Some(touch) = touch else { return };
         let shared = self.clone();
+        let presence = self.roster.presence(&touch.id.as_str().into());
+        let seen: Vec<_> = presence
+            .map(|presence| News::Seen(Box::new(presence)))
+            .into_iter()
+            .collect();
+        let news = self.news(&seen);
         self.tasks.spawn(async move {
-            if let Err(error) = shared.store.write(Write::TouchRunner(touch)).await {
+            if let Err(error) = shared.store.write_telling(Write::TouchRunner(touch), news).await {
                 let error = &error as &dyn std::error::Error;
                 tracing::warn!(error, "a runner's presence could not be stored");
             }

@@ -18,6 +18,7 @@ mod model;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod read;
+mod shared;
 mod sql;
 mod sqlite;
 mod store;
@@ -29,5 +30,7 @@ pub use model::{
     ApiKeyRow, BatchRow, EventRow, HarnessRow, LogRow, Millis, NewRun, OpenRun, RunFinish, RunPage, RunRow,
     RunStatus, RunnerRow, RunnerTouch,
 };
+pub use shared::{Claim, Expired, LeaseOf, Seat, SharedWrite, Standing, Told};
+pub use sqlite::backup;
 pub use store::Store;
 pub use write::{Outcome, Write};

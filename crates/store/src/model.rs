@@ -116,16 +116,22 @@ impl RunStatus {
         matches!(self, Self::Succeeded | Self::Failed)
     }
 
-    pub(crate) fn parse(text: &str) -> Result<Self, StoreError> {
+    /// Reads the name; `None` when it is none.
+    #[must_use]
+    pub fn from_name(text: &str) -> Option<Self> {
         match text {
-            "queued" => Ok(Self::Queued),
-            "running" => Ok(Self::Running),
-            "succeeded" => Ok(Self::Succeeded),
-            "failed" => Ok(Self::Failed),
-            other => Err(StoreError::Corrupt {
-                what: format!("status `{other}`"),
-            }),
+            "queued" => Some(Self::Queued),
+            "running" => Some(Self::Running),
+            "succeeded" => Some(Self::Succeeded),
+            "failed" => Some(Self::Failed),
+            _ => None,
         }
+    }
+
+    pub(crate) fn parse(text: &str) -> Result<Self, StoreError> {
+        Self::from_name(text).ok_or_else(|| StoreError::Corrupt {
+            what: format!("status `{text}`"),
+        })
     }
 }
 
@@ -255,6 +261,10 @@ pub struct RunFinish {
     pub status: RunStatus,
     /// When set, the run must still be under this lease; otherwise any open run will do.
     pub lease_epoch: Option<u64>,
+    /// When set, that lease must be this runner's.
+    pub holder: Option<String>,
+    /// Whether the run must still wait: somebody else may hand it out at the same time.
+    pub only_waiting: bool,
     /// The result, JSON text.
     pub result: Option<String>,
     /// Model usage, JSON text.

@@ -1,15 +1,22 @@
 //! The PostgreSQL database of any number of hubs.
 
+mod news;
+mod queue;
 mod schema;
+mod write;
 
 use std::str::FromStr as _;
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{ConnectOptions as _, PgConnection};
+use uuid::Uuid;
 
-use crate::write::statements;
-use crate::{Outcome, StoreError, Write};
+pub(crate) use news::listen;
+pub(crate) use queue::{claim, expire};
+pub(crate) use write::commit;
+
+use crate::StoreError;
 
 /// Writers at a time. One keeps a processor of the server busy with single-row statements; more than a few only make the
 /// groups smaller.
@@ -27,6 +34,8 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Database {
     pool: PgPool,
+    /// Names this process among those on the database, so that it knows its own news.
+    name: String,
 }
 
 impl Database {
@@ -48,11 +57,18 @@ impl Database {
             .connect_with(options)
             .await
             .map_err(unreachable)?;
-        Ok(Self { pool })
+        Ok(Self {
+            pool,
+            name: Uuid::new_v4().simple().to_string(),
+        })
     }
 
     pub(crate) fn pool(&self) -> &PgPool {
         &self.pool
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 }
 
@@ -85,23 +101,4 @@ fn place(options: &PgConnectOptions) -> String {
         options.get_database().unwrap_or(options.get_username()),
         options.get_username()
     )
-}
-
-/// Makes some changes in one transaction.
-pub(crate) async fn commit(pool: &PgPool, writes: &[&Write]) -> Result<Vec<Outcome>, StoreError> {
-    let mut transaction = pool.begin().await?;
-    let mut outcomes = Vec::with_capacity(writes.len());
-    for write in writes {
-        let mut changed = 0;
-        for statement in statements(write) {
-            changed += statement
-                .postgres()
-                .execute(&mut *transaction)
-                .await?
-                .rows_affected();
-        }
-        outcomes.push(Outcome::of(changed));
-    }
-    transaction.commit().await?;
-    Ok(outcomes)
 }

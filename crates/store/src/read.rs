@@ -18,6 +18,23 @@ macro_rules! run_columns {
     };
 }
 
+/// What a runner is looked for by.
+pub(crate) enum RunnerBy {
+    Id,
+    Token,
+    Owner,
+}
+
+macro_rules! runner_columns {
+    ($rest:literal) => {
+        concat!(
+            "SELECT owner, id, workspace, label, os, capabilities, token_hash, paired_at, last_seen_at, ",
+            "version, protocol FROM runners ",
+            $rest
+        )
+    };
+}
+
 impl Store {
     /// Finds an API key by the hex SHA-256 of its text.
     ///
@@ -36,6 +53,14 @@ impl Store {
         .transpose()
     }
 
+    /// Says whether there is any API key.
+    pub async fn has_api_keys(&self) -> Result<bool, StoreError> {
+        let row = Statement::new("SELECT hash FROM api_keys LIMIT 1")
+            .first(self)
+            .await?;
+        Ok(row.is_some())
+    }
+
     /// Lists the API keys of a workspace, oldest first.
     pub async fn api_keys(&self, workspace: &str) -> Result<Vec<ApiKeyRow>, StoreError> {
         Statement::new(
@@ -52,16 +77,22 @@ impl Store {
 
     /// Lists every runner.
     pub async fn runners(&self) -> Result<Vec<RunnerRow>, StoreError> {
-        Statement::new(
-            "SELECT owner, id, workspace, label, os, capabilities, token_hash, paired_at, last_seen_at,
-                    version, protocol
-             FROM runners ORDER BY paired_at, id",
-        )
-        .all(self)
-        .await?
-        .iter()
-        .map(runner)
-        .collect()
+        Statement::new(runner_columns!("ORDER BY paired_at, id"))
+            .all(self)
+            .await?
+            .iter()
+            .map(runner)
+            .collect()
+    }
+
+    pub(crate) async fn runners_by(&self, by: RunnerBy, value: &str) -> Result<Vec<RunnerRow>, StoreError> {
+        let sql = match by {
+            RunnerBy::Id => runner_columns!("WHERE id = $1"),
+            RunnerBy::Token => runner_columns!("WHERE token_hash = $1"),
+            RunnerBy::Owner => runner_columns!("WHERE owner = $1"),
+        };
+        let rows = Statement::new(sql).bind(value).all(self).await?;
+        rows.iter().map(runner).collect()
     }
 
     /// Finds one harness version.

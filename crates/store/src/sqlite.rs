@@ -7,7 +7,7 @@ use std::time::Duration;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
-use sqlx::{ConnectOptions, SqliteConnection};
+use sqlx::{ConnectOptions, Connection as _, SqliteConnection};
 
 use crate::{StoreError, migrate};
 
@@ -50,6 +50,27 @@ pub(crate) async fn open(folder: &Path) -> Result<(Readers, SqliteConnection), S
         .connect_with(options.pragma("query_only", "1"))
         .await?;
     Ok((Readers { pool, _lock: lock }, writer))
+}
+
+/// Copies the database in `folder`, whether a hub uses it or not, into a new file.
+///
+/// # Errors
+/// [`StoreError::Database`] when there is no database, or the file exists or cannot be written.
+pub async fn backup(folder: &Path, file: &Path) -> Result<(), StoreError> {
+    let mut connection = SqliteConnectOptions::new()
+        .filename(folder.join(DATABASE))
+        .read_only(true)
+        .busy_timeout(BUSY_TIMEOUT)
+        .disable_statement_logging()
+        .connect()
+        .await?;
+    // One transaction for the reader, so one moment of the database.
+    sqlx::query("VACUUM INTO $1")
+        .bind(file.display().to_string())
+        .execute(&mut connection)
+        .await?;
+    connection.close().await?;
+    Ok(())
 }
 
 fn lock(folder: &Path) -> Result<File, StoreError> {

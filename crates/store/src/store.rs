@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 #[cfg(feature = "postgres")]
@@ -25,6 +26,7 @@ struct Inner {
     /// One inbox per writer; what concerns one row always goes to the same.
     inboxes: Vec<mpsc::Sender<Command>>,
     tasks: TaskTracker,
+    closing: CancellationToken,
 }
 
 #[derive(Debug)]
@@ -67,7 +69,10 @@ impl Store {
         {
             let database = postgres::Database::open(address).await?;
             let lines = (0..postgres::WRITERS)
-                .map(|_| Line::Postgres(database.pool().clone()))
+                .map(|_| Line::Postgres {
+                    pool: database.pool().clone(),
+                    name: database.name().to_owned(),
+                })
                 .collect();
             Ok(Self::with(Readers::Postgres(database), lines))
         }
@@ -94,6 +99,7 @@ impl Store {
                 readers,
                 inboxes,
                 tasks,
+                closing: CancellationToken::new(),
             }),
         }
     }
@@ -117,11 +123,20 @@ impl Store {
     /// [`StoreError::Closed`] after [`Store::close`], [`StoreError::Database`] when the statement or the
     /// commit fails.
     pub async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
+        self.write_telling(write, Vec::new()).await
+    }
+
+    /// The same, and tells other hubs on the database some news (JSON values) together with the commit, unless the change
+    /// is refused.
+    ///
+    /// # Errors
+    /// As [`Store::write`].
+    pub async fn write_telling(&self, write: Write, news: Vec<String>) -> Result<Outcome, StoreError> {
         let (reply, outcome) = oneshot::channel();
         let inboxes = &self.inner.inboxes;
         let inbox = &inboxes[write.lane(inboxes.len())];
         inbox
-            .send(Command::Write(write, reply))
+            .send(Command::Write(write, news, reply))
             .await
             .map_err(|_| StoreError::Closed)?;
         outcome.await.map_err(|_| StoreError::Closed)?
@@ -130,6 +145,7 @@ impl Store {
     /// Commits what was handed over, then closes the database. Later calls fail with
     /// [`StoreError::Closed`].
     pub async fn close(&self) {
+        self.inner.closing.cancel();
         for inbox in &self.inner.inboxes {
             let (done, closed) = oneshot::channel();
             if inbox.send(Command::Close(done)).await.is_ok() {
@@ -142,6 +158,25 @@ impl Store {
             #[cfg(feature = "postgres")]
             Readers::Postgres(database) => database.pool().close().await,
         }
+    }
+
+    #[cfg(feature = "postgres")]
+    pub(crate) fn postgres(&self) -> Option<&postgres::Database> {
+        match &self.inner.readers {
+            Readers::Sqlite(_) => None,
+            Readers::Postgres(database) => Some(database),
+        }
+    }
+
+    /// Runs work beside the store, until that is closed.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn track<T, F: Future<Output = ()> + Send + 'static>(
+        &self,
+        start: impl FnOnce(CancellationToken) -> (T, F),
+    ) -> T {
+        let (handle, work) = start(self.inner.closing.child_token());
+        self.inner.tasks.spawn(work);
+        handle
     }
 
     pub(crate) async fn rows(&self, statement: Statement) -> Result<Vec<Row>, StoreError> {

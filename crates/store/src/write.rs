@@ -2,6 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
+use crate::shared::SharedWrite;
 use crate::sql::Statement;
 use crate::{ApiKeyRow, EventRow, HarnessRow, LogRow, Millis, NewRun, RunFinish, RunnerRow, RunnerTouch};
 
@@ -89,6 +90,10 @@ pub enum Write {
         /// Text.
         value: String,
     },
+    /// A change to a queue that several hubs share; only PostgreSQL has one.
+    Shared(SharedWrite),
+    /// Nothing but news for other hubs.
+    Tell,
 }
 
 impl Write {
@@ -124,6 +129,8 @@ impl Write {
             Self::FinishRun(finish) => &finish.id,
             Self::AppendLogs { run, .. } | Self::AppendEvent { run, .. } => run,
             Self::InsertSecret { name, .. } => name,
+            Self::Shared(shared) => shared.subject(),
+            Self::Tell => "",
         }
     }
 }
@@ -135,6 +142,8 @@ pub enum Outcome {
     Applied,
     /// The row was not in the state that the change needs; nothing was changed.
     Refused,
+    /// The run's share of the disk is used up; nothing but a word about that was kept.
+    Full,
 }
 
 impl Outcome {
@@ -147,6 +156,7 @@ impl Outcome {
 pub(crate) fn statements(write: &Write) -> Vec<Statement> {
     match write {
         Write::AppendLogs { run, lines } => lines.iter().map(|line| append_log(run, line)).collect(),
+        Write::Tell => Vec::new(),
         single => vec![statement(single)],
     }
 }
@@ -193,7 +203,8 @@ fn statement(write: &Write) -> Statement {
                 .bind(name.clone())
                 .bind(value.clone())
         }
-        Write::AppendLogs { .. } => unreachable!("BUG: log lines take one statement each"),
+        Write::AppendLogs { .. } | Write::Tell => unreachable!("BUG: these are not one statement"),
+        Write::Shared(_) => unreachable!("BUG: a shared queue has statements of its own"),
     }
 }
 
@@ -327,7 +338,8 @@ fn finish_run(finish: &RunFinish) -> Statement {
         "UPDATE runs SET status = $2, result = $4, usage = $5, error_code = $6, error_message = $7,
                          updated_at = $8, finished_at = $8, verdict = $9, score = $10
          WHERE id = $1 AND status IN ('queued', 'running')
-           AND ($3 < 0 OR (lease_epoch = $3 AND status = 'running'))",
+           AND ($3 < 0 OR (lease_epoch = $3 AND status = 'running' AND ($11 = '' OR leased_by = $11)))
+           AND ($12 = 0 OR status = 'queued')",
     )
     .bind(finish.id.clone())
     .bind(finish.status.as_str())
@@ -339,6 +351,8 @@ fn finish_run(finish: &RunFinish) -> Statement {
     .bind(finish.at)
     .bind(finish.verdict.clone())
     .bind(finish.score.clone())
+    .bind(finish.holder.clone().unwrap_or_default())
+    .bind(i64::from(finish.only_waiting))
 }
 
 fn append_log(run: &str, line: &LogRow) -> Statement {

@@ -14,6 +14,9 @@ pub(crate) const QUEUE: usize = 1_024;
 /// first caller of a burst not to wait for the whole burst.
 const GROUP: usize = 256;
 
+/// What other hubs are told with the commit, one JSON value per item.
+pub(crate) type Told = Vec<String>;
+
 pub(crate) type Reply = oneshot::Sender<Result<Outcome, StoreError>>;
 
 #[expect(
@@ -21,7 +24,7 @@ pub(crate) type Reply = oneshot::Sender<Result<Outcome, StoreError>>;
     reason = "nearly every command is a write; a box each would cost more than it saves"
 )]
 pub(crate) enum Command {
-    Write(Write, Reply),
+    Write(Write, Told, Reply),
     Close(oneshot::Sender<()>),
 }
 
@@ -30,26 +33,34 @@ pub(crate) enum Line {
     Sqlite(Box<SqliteConnection>),
     /// A pool, since a connection that breaks has to be replaced.
     #[cfg(feature = "postgres")]
-    Postgres(sqlx::PgPool),
+    Postgres {
+        pool: sqlx::PgPool,
+        name: String,
+    },
 }
 
 impl Line {
-    async fn together(&mut self, group: &[(Write, Reply)]) -> Result<Vec<Outcome>, StoreError> {
-        let writes: Vec<_> = group.iter().map(|(write, _)| write).collect();
+    async fn together(&mut self, group: &[(Write, Told, Reply)]) -> Result<Vec<Outcome>, StoreError> {
         match self {
             Self::Sqlite(connection) => {
+                let writes: Vec<_> = group.iter().map(|(write, _, _)| write).collect();
                 let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
                 let outcomes = sqlite(&mut transaction, &writes).await?;
                 transaction.commit().await?;
                 Ok(outcomes)
             }
             #[cfg(feature = "postgres")]
-            Self::Postgres(pool) => crate::postgres::commit(pool, &writes).await,
+            Self::Postgres { pool, name } => {
+                let writes: Vec<_> = group.iter().map(|(write, told, _)| (write, told)).collect();
+                crate::postgres::commit(pool, name, &writes).await
+            }
         }
     }
 
     /// A single statement is a transaction by itself; to say so would triple the way to the database.
-    async fn alone(&mut self, write: &Write) -> Result<Outcome, StoreError> {
+    async fn alone(&mut self, write: &Write, told: &Told) -> Result<Outcome, StoreError> {
+        // Only PostgreSQL tells.
+        let _ = told;
         match self {
             Self::Sqlite(connection) if write.is_single_statement() => {
                 Ok(one(sqlite(connection, &[write]).await?))
@@ -61,7 +72,9 @@ impl Line {
                 Ok(one(outcomes))
             }
             #[cfg(feature = "postgres")]
-            Self::Postgres(pool) => Ok(one(crate::postgres::commit(pool, &[write]).await?)),
+            Self::Postgres { pool, name } => {
+                Ok(one(crate::postgres::commit(pool, name, &[(write, told)]).await?))
+            }
         }
     }
 
@@ -70,7 +83,7 @@ impl Line {
             // A failed close loses nothing: everything is committed, and the log is replayed at the next open.
             Self::Sqlite(connection) => drop(connection.close().await),
             #[cfg(feature = "postgres")]
-            Self::Postgres(_) => {}
+            Self::Postgres { .. } => {}
         }
     }
 }
@@ -83,6 +96,9 @@ async fn sqlite(connection: &mut SqliteConnection, writes: &[&Write]) -> Result<
     let mut outcomes = Vec::with_capacity(writes.len());
     for write in writes {
         let mut changed = 0;
+        if let Write::Shared(_) = write {
+            return Err(StoreError::NoPostgres);
+        }
         for statement in statements(write) {
             changed += statement
                 .sqlite()
@@ -103,7 +119,7 @@ pub(crate) async fn run(mut line: Line, mut commands: mpsc::Receiver<Command>) {
         let mut group = Vec::with_capacity(batch.len());
         for command in batch.drain(..) {
             match command {
-                Command::Write(write, reply) => group.push((write, reply)),
+                Command::Write(write, told, reply) => group.push((write, told, reply)),
                 Command::Close(done) => {
                     commands.close();
                     closing.push(done);
@@ -118,24 +134,24 @@ pub(crate) async fn run(mut line: Line, mut commands: mpsc::Receiver<Command>) {
     }
 }
 
-async fn commit(line: &mut Line, group: Vec<(Write, Reply)>) {
+async fn commit(line: &mut Line, group: Vec<(Write, Told, Reply)>) {
     if group.len() < 2 {
-        for (write, reply) in group {
-            let _ = reply.send(line.alone(&write).await);
+        for (write, told, reply) in group {
+            let _ = reply.send(line.alone(&write, &told).await);
         }
         return;
     }
     match line.together(&group).await {
         Ok(outcomes) => {
-            for ((_, reply), outcome) in group.into_iter().zip(outcomes) {
+            for ((_, _, reply), outcome) in group.into_iter().zip(outcomes) {
                 // The caller may be gone; the write stands all the same.
                 let _ = reply.send(Ok(outcome));
             }
         }
         // One bad write must not take its neighbours down: each gets a transaction of its own.
         Err(_) => {
-            for (write, reply) in group {
-                let _ = reply.send(line.alone(&write).await);
+            for (write, told, reply) in group {
+                let _ = reply.send(line.alone(&write, &told).await);
             }
         }
     }

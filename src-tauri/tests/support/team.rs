@@ -22,6 +22,7 @@ impl TeamHub {
             .build()
             .expect("a runtime");
         let options = HubOptions {
+            database: None,
             data_dir: desktop.folder().join("team"),
             listen: "127.0.0.1:0".parse().expect("an address"),
             lease_ttl: None,

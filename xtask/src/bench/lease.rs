@@ -45,7 +45,7 @@ pub(crate) fn run(options: &LeaseBench) -> ToolResult<()> {
     Ok(())
 }
 
-fn build_release() -> ToolResult<PathBuf> {
+pub(super) fn build_release() -> ToolResult<PathBuf> {
     eprintln!("building the release binary …");
     let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec()?;
     let status = Command::new("cargo")

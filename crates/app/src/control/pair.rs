@@ -152,6 +152,7 @@ impl Room {
 
     pub(super) fn hub_options(&self, listen: SocketAddr) -> HubOptions {
         HubOptions {
+            database: None,
             data_dir: self
                 .options
                 .settings

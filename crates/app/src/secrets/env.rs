@@ -10,17 +10,20 @@ use super::{SecretFault, SecretName, SecretStore, StoreKind};
 pub const RUNNER_TOKEN_VAR: &str = "EVERDICT_RUNNER_TOKEN";
 /// The variable with a member's API key.
 pub const API_KEY_VAR: &str = "EVERDICT_API_KEY";
+/// An address with a password, so as secret as the others.
+const HUB_DATABASE_VAR: &str = "EVERDICT_HUB_DATABASE";
 
 /// What was in the environment at start. The variables themselves are gone by then, so that no child sees them.
 #[derive(Debug, Clone, Default)]
 pub struct EnvSecrets {
     runner_token: Option<SecretString>,
     api_key: Option<SecretString>,
+    hub_database: Option<SecretString>,
 }
 
 impl EnvSecrets {
     /// The variables that hold secrets; the caller removes them from the process.
-    pub const VARS: [&'static str; 2] = [RUNNER_TOKEN_VAR, API_KEY_VAR];
+    pub const VARS: [&'static str; 3] = [RUNNER_TOKEN_VAR, API_KEY_VAR, HUB_DATABASE_VAR];
 
     /// Takes the secrets out of a captured environment. Empty values count as absent.
     #[must_use]
@@ -34,6 +37,7 @@ impl EnvSecrets {
         Self {
             runner_token: read(RUNNER_TOKEN_VAR),
             api_key: read(API_KEY_VAR),
+            hub_database: read(HUB_DATABASE_VAR),
         }
     }
 
@@ -41,6 +45,12 @@ impl EnvSecrets {
     #[must_use]
     pub fn runner_token(&self) -> Option<&SecretString> {
         self.runner_token.as_ref()
+    }
+
+    /// Returns the address of the hub's PostgreSQL database, if the environment brought one.
+    #[must_use]
+    pub fn hub_database(&self) -> Option<&SecretString> {
+        self.hub_database.as_ref()
     }
 
     /// Returns the API key, if the environment brought one.

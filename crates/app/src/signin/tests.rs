@@ -44,6 +44,7 @@ impl World {
         let mut oidc = OidcConfig::new(provider.issuer(), CLIENT_ID);
         change(&mut oidc);
         let hub = HubHost::start(&HubOptions {
+            database: None,
             data_dir: home.path().join("hub"),
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             lease_ttl: None,
@@ -267,6 +268,7 @@ async fn nobody_who_comes_back_ends_the_wait_and_a_cancel_ends_it_at_once() {
 async fn a_hub_without_a_provider_and_a_machine_without_a_browser_say_what_to_do() {
     let world = World::start().await;
     let plain = HubHost::start(&HubOptions {
+        database: None,
         data_dir: world.home.path().join("plain"),
         listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         lease_ttl: None,

@@ -102,6 +102,7 @@ impl Stage {
         let mut cases = cases(&repo::create(&context.env, &home.join("repo")).await?)?;
         let lane = service::look(context).await;
         let hub = HubHost::start(&HubOptions {
+            database: None,
             data_dir: paths.hub_dir(),
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             lease_ttl: None,

@@ -8,7 +8,7 @@ use crate::args::Cli;
 use crate::exit::{Exit, TABLE};
 use crate::output::{Cell, Output};
 
-const VARIABLES: [(&str, &str); 9] = [
+const VARIABLES: [(&str, &str); 12] = [
     (
         "EVERDICT_RUNNER_TOKEN",
         "token (rnr_…) of the foreground form and of runners paired with --token-store env",
@@ -30,6 +30,15 @@ const VARIABLES: [(&str, &str); 9] = [
         "EVERDICT_LOG",
         "what goes to stderr: error, warn, info, debug, or per module",
     ),
+    (
+        "EVERDICT_LOG_FORMAT",
+        "how it is written: text, or json (one object a line)",
+    ),
+    (
+        "EVERDICT_HUB_DATABASE",
+        "postgres:// address of the hub's database, where a password belongs (not into --database)",
+    ),
+    ("EVERDICT_HUB_DATABASE_FILE", "a file with that address"),
     (
         "DOCKER_HOST",
         "container engine to use, unless topology.endpoint in settings.toml names one; see doctor",

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use everdict_app::{HubHost, HubOptions, Problem, Result, create_api_key, hub_url};
-use secrecy::ExposeSecret as _;
+use everdict_app::{HubHost, HubOptions, Problem, Result, backup_hub, create_api_key, hub_url};
+use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
 
 use crate::args::{HubAction, HubArgs, KeyAction};
@@ -19,12 +19,18 @@ const FIRST_WORKSPACE: &str = "default";
 const TERM_DEADLINE: Duration = Duration::from_secs(8);
 
 pub(crate) async fn run(context: &Context, args: &HubArgs) -> Result<Exit> {
-    let options = options(context, args);
+    let options = options(context, args)?;
     if let Some(HubAction::Key {
         action: KeyAction::Create { workspace, role },
     }) = &args.action
     {
         return create_key(context, &options, workspace, role).await;
+    }
+    if let Some(HubAction::Backup { file }) = &args.action {
+        backup_hub(&options, file).await?;
+        context.out.document(&json!({"backup": file}));
+        context.out.say(format!("Backup in {}", file.display()));
+        return Ok(Exit::Ok);
     }
     let mut signals = Signals::listen(TERM_DEADLINE)
         .map_err(|error| Problem::machine("can't listen for signals").because(error))?;
@@ -37,9 +43,11 @@ pub(crate) async fn run(context: &Context, args: &HubArgs) -> Result<Exit> {
     context
         .out
         .event(&json!({"event": "listening", "url": url, "dataDir": data_dir, "apiKey": shown}));
-    context
-        .out
-        .say(format!("Hub at {url}, data in {}", data_dir.display()));
+    let place = match options.database {
+        Some(_) => "PostgreSQL".to_owned(),
+        None => data_dir.display().to_string(),
+    };
+    context.out.say(format!("Hub at {url}, data in {place}"));
     if let Some(key) = shown {
         context.out.say(format!(
             "First API key, shown once (admin of workspace {FIRST_WORKSPACE}):\n  EVERDICT_API_KEY={key}"
@@ -71,8 +79,9 @@ async fn stop(context: &Context, hub: HubHost, mut signals: Signals) -> Result<E
     Ok(Exit::Ok)
 }
 
-fn options(context: &Context, args: &HubArgs) -> HubOptions {
-    HubOptions {
+fn options(context: &Context, args: &HubArgs) -> Result<HubOptions> {
+    Ok(HubOptions {
+        database: database(context, args)?,
         data_dir: args
             .data_dir
             .clone()
@@ -81,7 +90,41 @@ fn options(context: &Context, args: &HubArgs) -> HubOptions {
         listen: args.listen.unwrap_or(context.settings.hub_listen),
         lease_ttl: args.lease_ttl_ms.map(Duration::from_millis),
         oidc: context.settings.oidc.clone(),
+    })
+}
+
+/// The address of a PostgreSQL database, from the first place that has one.
+fn database(context: &Context, args: &HubArgs) -> Result<Option<SecretString>> {
+    if let Some(address) = &args.database {
+        // User and password end before the last @ of the part that names the server.
+        let server = address
+            .split_once("://")
+            .map_or(address.as_str(), |(_, rest)| rest);
+        let user = server.split('/').next().and_then(|place| place.rsplit_once('@'));
+        if user.is_some_and(|(user, _)| user.contains(':')) || address.contains("password=") {
+            return Err(Problem::input("--database has a password, which every user of this machine could read")
+                .fix("put the whole address into EVERDICT_HUB_DATABASE or a file (EVERDICT_HUB_DATABASE_FILE), or the password into PGPASSFILE"));
+        }
+        return Ok(Some(address.clone().into()));
     }
+    if let Some(address) = context.secrets.hub_database() {
+        return Ok(Some(address.clone()));
+    }
+    let Some(file) = context
+        .env
+        .get("EVERDICT_HUB_DATABASE_FILE")
+        .filter(|file| !file.is_empty())
+    else {
+        return Ok(None);
+    };
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        Problem::input(format!(
+            "EVERDICT_HUB_DATABASE_FILE names {file}, which can't be read"
+        ))
+        .fix("name a file with a postgres:// address that this user may read")
+        .because(error)
+    })?;
+    Ok(Some(text.trim().to_owned().into()))
 }
 
 async fn create_key(context: &Context, options: &HubOptions, workspace: &str, role: &str) -> Result<Exit> {

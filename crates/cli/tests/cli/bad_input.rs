@@ -1,4 +1,4 @@
-use crate::support::Home;
+use crate::support::{Home, Ran};
 
 const CASE: &str = r#"{"id": "one", "env": {"kind": "prompt"}, "task": "t"}"#;
 
@@ -107,4 +107,38 @@ fn a_bad_token_or_label_pairs_nothing() {
     assert!(!home.path().join("state/runners.json").exists());
     let secrets = home.path().join("state/secrets");
     assert_eq!(std::fs::read_dir(secrets).map_or(0, Iterator::count), 0);
+}
+
+#[test]
+fn a_database_with_its_password_in_the_arguments_is_refused() {
+    let home = Home::new();
+    for address in [
+        "postgres://ann:hunter2@db/hub",
+        "postgres://ann@db/hub?password=hunter2",
+    ] {
+        let ran = home.run(&["hub", "--database", address]).exits(2);
+        assert!(ran.err.contains("EVERDICT_HUB_DATABASE_FILE"), "{}", ran.err);
+        assert!(!ran.err.contains("hunter2"), "{}", ran.err);
+    }
+}
+
+#[test]
+fn an_unreachable_database_is_named_without_its_password() {
+    let home = Home::new();
+    let file = home.file("address", "postgres://ann:hunter2@127.0.0.1:9/hub\n");
+    let mut command = home.command(&["hub", "--listen", "127.0.0.1:0"]);
+    command.env("EVERDICT_HUB_DATABASE_FILE", &file);
+    let ran = Ran::from(command.output().expect("the binary starts"));
+    assert_ne!(ran.code, 0);
+    assert!(ran.err.contains("hub of ann at 127.0.0.1:9"), "{}", ran.err);
+    assert!(!ran.err.contains("hunter2"), "{}", ran.err);
+}
+
+#[test]
+fn a_log_format_that_is_none_is_refused_with_the_choices() {
+    let home = Home::new();
+    let mut command = home.command(&["status"]);
+    command.env("EVERDICT_LOG_FORMAT", "xml");
+    let ran = Ran::from(command.output().expect("the binary starts")).exits(2);
+    assert!(ran.err.contains("text or json"), "{}", ran.err);
 }

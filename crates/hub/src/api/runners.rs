@@ -73,7 +73,7 @@ pub(crate) async fn pause(
     let (parts, body) = request.into_parts();
     let principal = caller(&shared, &parts.headers).await?;
     let body: PauseBody = json_body(body).await?;
-    pairing::pause(&shared, &principal, &RunnerId::from(id), Some(body.reason))?;
+    pairing::pause(&shared, &principal, &RunnerId::from(id), Some(body.reason)).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
@@ -84,7 +84,7 @@ pub(crate) async fn resume(
     headers: HeaderMap,
 ) -> Result<Response, super::Refused> {
     let principal = caller(&shared, &headers).await?;
-    pairing::pause(&shared, &principal, &RunnerId::from(id), None)?;
+    pairing::pause(&shared, &principal, &RunnerId::from(id), None).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use everdict_contracts::{Fault, FsAnswer, FsFileAnswer, FsRequestKind, FsTreeAnswer};
+use everdict_contracts::{Fault, FsAnswer, FsFileAnswer, FsRequest, FsRequestKind, FsTreeAnswer};
 use everdict_store::RunStatus;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -11,6 +11,7 @@ use super::{Answer, Params, Segments, answer, runs::visible, unprintable};
 use crate::auth::Action;
 use crate::clock;
 use crate::dispatch::storage;
+use crate::peers::News;
 use crate::shared::Hubbed;
 
 /// Pieces of evidence per page.
@@ -78,7 +79,15 @@ pub(crate) async fn screen(
     headers: HeaderMap,
 ) -> Answer {
     let (_, run) = visible(&shared, &headers, Action::RunsRead, &id).await?;
-    let frame = shared.live.get(&id).and_then(|live| live.frame());
+    let frame = if shared.store.is_shared() {
+        let frame = shared.store.screen(&id).await.map_err(storage)?;
+        // What is left of a run that is over is about to be cleared away.
+        frame
+            .filter(|_| !run.status.is_finished())
+            .map(|(frame, at)| (frame.into(), at))
+    } else {
+        shared.live.get(&id).and_then(|live| live.frame())
+    };
     let screen = Screen {
         status: run.status.as_str(),
         found: frame.is_some(),
@@ -144,7 +153,10 @@ async fn look(
 ) -> Result<(&'static str, Option<FsAnswer>), super::Refused> {
     let (_, run) = visible(shared, headers, Action::RunsRead, id).await?;
     let answered = match run.status {
-        RunStatus::Running => shared.fs.ask(id, kind, path).await,
+        RunStatus::Running => {
+            let tell = |request: &FsRequest| shared.tell(&News::Asked(id.to_owned(), request.clone()));
+            shared.fs.ask(id, kind, path, tell).await
+        }
         RunStatus::Queued | RunStatus::Succeeded | RunStatus::Failed => None,
     };
     Ok((run.status.as_str(), answered))

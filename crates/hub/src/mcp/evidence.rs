@@ -6,13 +6,17 @@ use everdict_contracts::{
     AttemptToken, FsAnswerArgs, FsAnswerReply, FsPollArgs, FsPollReply, REASON_NO_TOKEN, REASON_STALE,
     ReportLogArgs, ReportScreenArgs, ReportTraceArgs, ReportTrackArgs, decode,
 };
+use everdict_store::{Outcome, SharedWrite, Write};
 use serde::Serialize;
 
 use super::tools::{Answer, Refusal, json, runner, token};
 use crate::auth::Principal;
+use crate::clock;
+use crate::desk::lease_of;
 use crate::dispatch::storage;
-use crate::live::{Kept, LiveRun};
-use crate::queue::Beat;
+use crate::live::{EVIDENCE_CAP, Kept, LiveRun};
+use crate::peers::News;
+use crate::queue::{Beat, Token};
 use crate::shared::Shared;
 
 /// Why evidence is shown but not kept: its share of the disk is used up.
@@ -53,37 +57,101 @@ impl Pushed {
     }
 }
 
+/// What a holder writes to.
+enum Writable {
+    /// A run that only this hub writes to.
+    Own(String, Arc<LiveRun>),
+    /// A run that several hubs write to: whether the lease is current shows when it is written.
+    Shared(Token),
+}
+
+/// A piece of a run's evidence.
+enum Piece {
+    Log(String),
+    Event(&'static str, String),
+}
+
+impl Writable {
+    async fn keep(&self, shared: &Shared, piece: Piece) -> Result<Pushed, Refusal> {
+        let kept = match self {
+            Self::Own(run, live) => match piece {
+                Piece::Log(line) => live.log(&shared.store, run, line, shared.config.log_cap).await,
+                Piece::Event(kind, body) => live.event(&shared.store, run, kind, body).await,
+            },
+            Self::Shared(token) => return push(shared, token, piece).await,
+        };
+        Ok(Pushed::kept(kept.map_err(storage)?))
+    }
+}
+
+async fn push(shared: &Shared, token: &Token, piece: Piece) -> Result<Pushed, Refusal> {
+    let (lease, at) = (lease_of(token), clock::now());
+    let (write, news) = match piece {
+        Piece::Log(line) => {
+            let cap = shared.config.log_cap;
+            let news = News::Log(token.job.to_string());
+            (SharedWrite::Log { lease, at, line, cap }, vec![news])
+        }
+        Piece::Event(kind, body) => {
+            let (kind, cap) = (kind.to_owned(), EVIDENCE_CAP);
+            (
+                SharedWrite::Event {
+                    lease,
+                    at,
+                    kind,
+                    body,
+                    cap,
+                },
+                Vec::new(),
+            )
+        }
+    };
+    let written = shared
+        .store
+        .write_telling(Write::Shared(write), shared.news(&news))
+        .await
+        .map_err(storage)?;
+    let kept = match written {
+        Outcome::Applied => Kept::Yes,
+        Outcome::Full => Kept::Full,
+        Outcome::Refused => {
+            let standing = shared.desk.standing(token).await.map_err(storage)?;
+            return Ok(Pushed::refused(REASON_STALE, standing == Beat::Cancelled));
+        }
+    };
+    shared.live.tick(token.job.as_str());
+    Ok(Pushed::kept(kept))
+}
+
 /// Finds the run that the holder of this lease may write to.
 async fn writable(
     shared: &Shared,
     principal: &Principal,
     attempt: Option<AttemptToken>,
-) -> Result<Result<(String, Arc<LiveRun>), Pushed>, Refusal> {
+) -> Result<Result<Writable, Pushed>, Refusal> {
     let who = runner(principal)?;
     let Some(attempt) = attempt else {
         return Ok(Err(Pushed::refused(REASON_NO_TOKEN, false)));
     };
     let token = token(who, attempt);
-    let standing = shared.desk.ask(|queue, _| queue.standing(&token));
+    if shared.store.is_shared() {
+        return Ok(Ok(Writable::Shared(token)));
+    }
+    let standing = shared.desk.standing(&token).await.map_err(storage)?;
     if standing != Beat::Extended {
         return Ok(Err(Pushed::refused(REASON_STALE, standing == Beat::Cancelled)));
     }
     let run = token.job.into_string();
     let live = shared.live.find(&shared.store, &run).await.map_err(storage)?;
     Ok(live
-        .map(|live| (run, live))
+        .map(|live| Writable::Own(run, live))
         .ok_or(Pushed::refused(REASON_STALE, false)))
 }
 
 pub(super) async fn log(shared: &Shared, principal: &Principal, args: &str) -> Answer {
     let args: ReportLogArgs = decode(args)?;
     let pushed = match writable(shared, principal, args.attempt()).await? {
-        Ok((run, live)) => {
-            let kept = live
-                .log(&shared.store, &run, args.line, shared.config.log_cap)
-                .await;
-            Pushed::kept(kept.map_err(storage)?)
-        }
+        Ok(run) => run.keep(shared, Piece::Log(args.line)).await?,
         Err(refused) => refused,
     };
     json(&pushed)
@@ -92,11 +160,9 @@ pub(super) async fn log(shared: &Shared, principal: &Principal, args: &str) -> A
 pub(super) async fn trace(shared: &Shared, principal: &Principal, args: &str) -> Answer {
     let args: ReportTraceArgs = decode(args)?;
     let mut pushed = match writable(shared, principal, args.attempt()).await? {
-        Ok((run, live)) => {
-            let kept = live
-                .event(&shared.store, &run, "trace", json(&args.events)?)
-                .await;
-            Pushed::kept(kept.map_err(storage)?)
+        Ok(run) => {
+            run.keep(shared, Piece::Event("trace", json(&args.events)?))
+                .await?
         }
         Err(refused) => refused,
     };
@@ -107,10 +173,7 @@ pub(super) async fn trace(shared: &Shared, principal: &Principal, args: &str) ->
 pub(super) async fn track(shared: &Shared, principal: &Principal, args: &str) -> Answer {
     let args: ReportTrackArgs = decode(args)?;
     let pushed = match writable(shared, principal, args.attempt()).await? {
-        Ok((run, live)) => {
-            let kept = live.event(&shared.store, &run, "track", json(&args.item)?).await;
-            Pushed::kept(kept.map_err(storage)?)
-        }
+        Ok(run) => run.keep(shared, Piece::Event("track", json(&args.item)?)).await?,
         Err(refused) => refused,
     };
     json(&pushed)
@@ -119,24 +182,37 @@ pub(super) async fn track(shared: &Shared, principal: &Principal, args: &str) ->
 pub(super) async fn screen(shared: &Shared, principal: &Principal, args: &str) -> Answer {
     let args: ReportScreenArgs = decode(args)?;
     let pushed = match writable(shared, principal, args.attempt()).await? {
-        Ok((_, live)) => {
+        Ok(Writable::Own(_, live)) => {
             live.show(args.frame);
-            Pushed {
-                durable: Some(false),
-                reason: Some(REASON_FRAME),
-                ..Pushed::kept(Kept::Yes)
-            }
+            shown()
         }
+        Ok(Writable::Shared(token)) => match shared.desk.standing(&token).await.map_err(storage)? {
+            Beat::Extended => {
+                let (run, at, frame) = (token.job.to_string(), clock::now(), args.frame);
+                let screen = Write::Shared(SharedWrite::Screen { run, at, frame });
+                shared.store.write(screen).await.map_err(storage)?;
+                shown()
+            }
+            standing => Pushed::refused(REASON_STALE, standing == Beat::Cancelled),
+        },
         Err(refused) => refused,
     };
     json(&pushed)
 }
 
-pub(super) fn fs_poll(shared: &Shared, principal: &Principal, args: &str) -> Answer {
+fn shown() -> Pushed {
+    Pushed {
+        durable: Some(false),
+        reason: Some(REASON_FRAME),
+        ..Pushed::kept(Kept::Yes)
+    }
+}
+
+pub(super) async fn fs_poll(shared: &Shared, principal: &Principal, args: &str) -> Answer {
     let args: FsPollArgs = decode(args)?;
     let (job_id, lease_epoch) = (args.job_id, args.lease_epoch);
     let token = token(runner(principal)?, AttemptToken { job_id, lease_epoch });
-    json(&match shared.desk.ask(|queue, _| queue.standing(&token)) {
+    json(&match shared.desk.standing(&token).await.map_err(storage)? {
         Beat::Extended => FsPollReply {
             requests: shared.fs.poll(token.job.as_str()),
             reason: None,
@@ -148,15 +224,19 @@ pub(super) fn fs_poll(shared: &Shared, principal: &Principal, args: &str) -> Ans
     })
 }
 
-pub(super) fn fs_answer(shared: &Shared, principal: &Principal, args: &str) -> Answer {
+pub(super) async fn fs_answer(shared: &Shared, principal: &Principal, args: &str) -> Answer {
     let args: FsAnswerArgs = decode(args)?;
     let (job_id, lease_epoch) = (args.job_id, args.lease_epoch);
     let token = token(runner(principal)?, AttemptToken { job_id, lease_epoch });
-    json(&match shared.desk.ask(|queue, _| queue.standing(&token)) {
+    json(&match shared.desk.standing(&token).await.map_err(storage)? {
         Beat::Extended => {
-            shared
+            let elsewhere = shared
                 .fs
                 .answer(token.job.as_str(), &args.request_id, args.result);
+            if let Some(answer) = elsewhere {
+                let run = token.job.to_string();
+                shared.tell(&News::Answered(run, args.request_id, Box::new(answer)));
+            }
             FsAnswerReply {
                 ok: true,
                 reason: None,

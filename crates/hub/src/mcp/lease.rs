@@ -8,7 +8,7 @@ use everdict_store::{Outcome, Write};
 use tokio::time::Instant;
 
 use crate::clock;
-use crate::desk::{Seat, Turn};
+use crate::desk::{Granted, Seat, Turn};
 use crate::dispatch::storage;
 use crate::live::LiveRun;
 use crate::mcp::session::Open;
@@ -16,13 +16,17 @@ use crate::mcp::wire::{ToolReply, tool_frame};
 use crate::queue::{CapSet, Member, Token, WaiterId};
 use crate::shared::Hubbed;
 
+/// How long a look into a shared queue may take for a call that does not wait: what a busy database needs, and less than
+/// what clients wait for any answer.
+const LOOK: Duration = Duration::from_secs(10);
+
 /// What a lease call holds. Dropping it gives back whatever that is, so a job never stays with a call
 /// whose client is gone.
 #[derive(Debug)]
 enum Hold {
     Nothing,
     Seat(WaiterId, Seat),
-    Job(Token),
+    Job(Granted),
 }
 
 /// One lease call, from the queue to the last byte of its answer.
@@ -49,7 +53,7 @@ impl LeaseCall {
             shared: shared.clone(),
             who,
             caps,
-            until: Instant::now() + wait,
+            until: Instant::now() + patience(shared, wait),
             hold: Hold::Nothing,
             open,
         };
@@ -80,13 +84,16 @@ impl LeaseCall {
 
     /// Declares that the answer is on its way.
     pub(crate) fn delivered(mut self) {
+        if let Hold::Job(_) = self.hold {
+            self.shared.metrics.leased();
+        }
         self.hold = Hold::Nothing;
     }
 
     async fn acquire(&mut self) -> Result<Option<String>, Fault> {
         loop {
             self.wait().await;
-            let Hold::Job(token) = &self.hold else {
+            let Hold::Job(granted) = &self.hold else {
                 return Ok(None);
             };
             // The runner may have been revoked between its credential's check and its sitting down.
@@ -94,12 +101,15 @@ impl LeaseCall {
                 self.release();
                 return Ok(None);
             }
-            let token = token.clone();
+            let token = granted.token.clone();
+            if let Some(text) = &granted.text {
+                return Ok(Some(reply(text, &token, self.shared.config.lease_ttl)));
+            }
             match self.write_down(&token).await {
                 Ok(Some(reply)) => return Ok(Some(reply)),
                 Ok(None) => {
                     // Cancelled while it was handed over.
-                    self.shared.desk.ask(|queue, _| queue.finish(&token.job));
+                    self.shared.desk.finish(&token.job);
                     self.hold = Hold::Nothing;
                     self.sit_down(Instant::now() < self.until);
                 }
@@ -114,7 +124,7 @@ impl LeaseCall {
     fn sit_down(&mut self, wait: bool) {
         let (turn, effects) = self.shared.desk.lease(&self.who, self.caps, wait);
         self.hold = match turn {
-            Turn::Granted(token) => Hold::Job(token),
+            Turn::Granted(granted) => Hold::Job(granted),
             Turn::Waiting(waiter, seat) => Hold::Seat(waiter, seat),
             Turn::Nothing => Hold::Nothing,
         };
@@ -134,7 +144,7 @@ impl LeaseCall {
             () = tokio::time::sleep_until(self.until) => None,
         };
         match granted {
-            Some(token) => self.hold = Hold::Job(token),
+            Some(granted) => self.hold = Hold::Job(granted),
             None => self.release(),
         }
     }
@@ -174,10 +184,11 @@ impl LeaseCall {
     fn release(&mut self) {
         let effects = match std::mem::replace(&mut self.hold, Hold::Nothing) {
             Hold::Nothing => return,
-            Hold::Seat(waiter, mut seat) => self.shared.desk.leave(waiter, &mut seat),
-            Hold::Job(token) => {
+            Hold::Seat(waiter, mut seat) => self.shared.desk.leave(&self.who, waiter, &mut seat),
+            Hold::Job(Granted { token, .. }) => {
                 tracing::debug!(job = %token.job, "a job goes back: its answer could not be delivered");
-                self.shared.desk.change(|queue, now| queue.give_back(now, &token))
+                self.shared.metrics.given_back();
+                self.shared.desk.give_back(&self.who, &token)
             }
         };
         self.shared.carry_out(effects);
@@ -187,6 +198,15 @@ impl LeaseCall {
 impl Drop for LeaseCall {
     fn drop(&mut self) {
         self.release();
+    }
+}
+
+/// How long a call may take: as long as its caller waits, or one look where that takes time.
+fn patience(shared: &Hubbed, wait: Duration) -> Duration {
+    if wait.is_zero() && shared.store.is_shared() {
+        LOOK
+    } else {
+        wait
     }
 }
 

@@ -99,11 +99,15 @@ impl Sessions {
         (!taken).then(|| self.register(session, STREAM))
     }
 
-    /// Stops a waiting call.
-    pub(crate) fn cancel(&self, session: &str, request: &str) {
+    /// Stops a waiting call. Returns whether it waits here.
+    pub(crate) fn cancel(&self, session: &str, request: &str) -> bool {
         let book = self.book();
-        if let Some(stop) = book.open.get(session).and_then(|open| open.get(request)) {
-            stop.cancel();
+        match book.open.get(session).and_then(|open| open.get(request)) {
+            Some(stop) => {
+                stop.cancel();
+                true
+            }
+            None => false,
         }
     }
 

@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 
 use super::evidence;
 use crate::auth::Principal;
+use crate::dispatch::storage;
 use crate::mcp::lease::LeaseCall;
 use crate::mcp::wire::ToolReply;
 use crate::pairing;
@@ -81,15 +82,15 @@ pub(crate) async fn call(
 async fn quick(shared: &Hubbed, caller: &Caller, name: &str, args: &str) -> Answer {
     let principal = &caller.principal;
     match name {
-        "heartbeat_job" => heartbeat(shared, principal, args),
+        "heartbeat_job" => heartbeat(shared, principal, args).await,
         "submit_job_result" => submit(shared, principal, args).await,
         "fail_job" => fail(shared, principal, args).await,
         "report_case_log" => evidence::log(shared, principal, args).await,
         "report_case_trace" => evidence::trace(shared, principal, args).await,
         "report_case_track" => evidence::track(shared, principal, args).await,
         "report_case_screen" => evidence::screen(shared, principal, args).await,
-        "poll_case_fs_requests" => evidence::fs_poll(shared, principal, args),
-        "answer_case_fs_request" => evidence::fs_answer(shared, principal, args),
+        "poll_case_fs_requests" => evidence::fs_poll(shared, principal, args).await,
+        "answer_case_fs_request" => evidence::fs_answer(shared, principal, args).await,
         "list_runners" => json(&RunnerList {
             runners: pairing::list(shared, principal)?,
         }),
@@ -160,20 +161,19 @@ pub(super) fn paused(reason: String) -> String {
     serde_json::to_string(&LeaseReply::Paused { reason }).expect("BUG: a text is JSON")
 }
 
-fn heartbeat(shared: &Hubbed, principal: &Principal, args: &str) -> Answer {
+async fn heartbeat(shared: &Hubbed, principal: &Principal, args: &str) -> Answer {
     let args: HeartbeatArgs = decode(args)?;
     let who = runner(principal)?;
     let touch = shared
         .roster
         .on_heartbeat(&who.runner, args.status.as_deref(), args.status_level);
     shared.store_touch(touch);
+    shared.metrics.beat();
     let (beat, reason) = match (args.attempt(), &args.job_id) {
         (Some(attempt), _) => {
             let (token, caps) = (token(who, attempt), caps(args.capabilities.as_ref()));
-            let beat = shared
-                .desk
-                .ask(|queue, now| queue.heartbeat(now, who, &token, caps));
-            (Some(beat), None)
+            let beat = shared.desk.heartbeat(who, &token, caps).await;
+            (Some(beat.map_err(storage)?), None)
         }
         (None, Some(_)) => (Some(Beat::Stale), Some(REASON_NO_TOKEN.to_owned())),
         (None, None) => (None, None),

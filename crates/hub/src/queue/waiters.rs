@@ -32,6 +32,12 @@ pub(crate) struct Waiters {
     served: u64,
 }
 
+impl WaiterId {
+    pub(crate) fn new(number: u64) -> Self {
+        Self(number)
+    }
+}
+
 impl Waiters {
     pub(crate) fn join(&mut self, who: Member, caps: Option<CapSet>) -> WaiterId {
         let id = WaiterId(self.next);

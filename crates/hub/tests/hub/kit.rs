@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(all(unix, feature = "postgres"))]
+use everdict_contracts::SecretText;
 use everdict_contracts::WorkspaceId;
 use everdict_hub::{Hub, HubConfig, Role};
 use reqwest::{Method, Response, StatusCode};
@@ -21,6 +23,7 @@ pub struct World {
     pub key: String,
     config: HubConfig,
     folder: TempDir,
+    database: Option<Arc<Database>>,
     stop: CancellationToken,
     server: JoinSet<()>,
 }
@@ -36,6 +39,7 @@ impl World {
         let mut config = HubConfig::new(folder.path().join("data"));
         config.listen = SocketAddr::from(([127, 0, 0, 1], 0));
         change(&mut config);
+        let database = database(&mut config);
         let hub = Hub::open(config.clone()).await.unwrap();
         let key = hub
             .create_api_key(&WorkspaceId::from("acme"), Role::Admin)
@@ -47,6 +51,27 @@ impl World {
             key: key.expose().to_owned(),
             config,
             folder,
+            database,
+            stop: CancellationToken::new(),
+            server: JoinSet::new(),
+        };
+        world.serve().await;
+        world
+    }
+
+    /// Another hub on the same database, with the same key.
+    #[cfg(all(unix, feature = "postgres"))]
+    pub async fn peer(&self) -> Self {
+        let mut config = self.config.clone();
+        config.listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        let hub = Hub::open(config.clone()).await.unwrap();
+        let mut world = Self {
+            hub: Arc::new(hub),
+            address: config.listen,
+            key: self.key.clone(),
+            config,
+            folder: tempfile::tempdir().unwrap(),
+            database: self.database.clone(),
             stop: CancellationToken::new(),
             server: JoinSet::new(),
         };
@@ -77,6 +102,7 @@ impl World {
             key,
             config,
             folder,
+            database,
             server,
             ..
         } = self;
@@ -89,6 +115,7 @@ impl World {
             key,
             config,
             folder,
+            database,
             stop: CancellationToken::new(),
             server: JoinSet::new(),
         };
@@ -152,6 +179,31 @@ impl World {
             tokio::task::yield_now().await;
         }
     }
+}
+
+/// What holds a database for a test.
+#[cfg(all(unix, feature = "postgres"))]
+pub type Database = everdict_testkit::Postgres;
+#[cfg(not(all(unix, feature = "postgres")))]
+pub type Database = ();
+
+/// The suite runs on SQLite, and once more on PostgreSQL with `EVERDICT_TEST_DATABASE=postgres`.
+#[cfg(all(unix, feature = "postgres"))]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the test script says in the environment which store to run on"
+)]
+fn database(config: &mut HubConfig) -> Option<Arc<Database>> {
+    if config.database.is_some() || std::env::var("EVERDICT_TEST_DATABASE").as_deref() != Ok("postgres") {
+        return None;
+    }
+    let server = everdict_testkit::Postgres::start(everdict_testkit::postgres::Durability::None).unwrap();
+    config.database = Some(SecretText::new(server.url()));
+    Some(Arc::new(server))
+}
+#[cfg(not(all(unix, feature = "postgres")))]
+fn database(_: &mut HubConfig) -> Option<Arc<Database>> {
+    None
 }
 
 pub fn run_on(target: &str) -> Value {
@@ -247,6 +299,34 @@ impl Mcp {
             request = request.header("mcp-session-id", &self.session);
         }
         request
+    }
+
+    /// The same session at another hub.
+    #[cfg(all(unix, feature = "postgres"))]
+    pub fn moved_to(&self, world: &World) -> Self {
+        Self {
+            url: world.url("/mcp"),
+            ..self.clone()
+        }
+    }
+
+    /// Ends the session.
+    #[cfg(all(unix, feature = "postgres"))]
+    pub async fn end(&self) {
+        let request = self.client.delete(&self.url).bearer_auth(&self.token);
+        let ended = request
+            .header("mcp-session-id", &self.session)
+            .send()
+            .await
+            .unwrap();
+        assert_eq!(ended.status(), StatusCode::OK);
+    }
+
+    /// Says whether the hub takes calls in the session.
+    #[cfg(all(unix, feature = "postgres"))]
+    pub async fn is_known(&self) -> bool {
+        let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+        self.post(&ping).await.status() == StatusCode::OK
     }
 
     /// Calls a tool and returns the whole result.

@@ -8,13 +8,13 @@ use tokio::time::timeout;
 use crate::kit::{PATIENCE, Runner, World};
 
 /// Reads events of a live log one by one.
-struct Events {
+pub struct Events {
     response: Response,
     buffer: String,
 }
 
 impl Events {
-    async fn open(world: &World, run: &str, last: Option<&str>) -> Self {
+    pub async fn open(world: &World, run: &str, last: Option<&str>) -> Self {
         let client = reqwest::Client::new();
         let mut request = client
             .get(world.url(&format!("/runs/{run}/logs?follow=1")))
@@ -31,7 +31,7 @@ impl Events {
     }
 
     /// The next event as name, id and data; `None` at the end of the stream.
-    async fn next(&mut self) -> Option<(String, String, Value)> {
+    pub async fn next(&mut self) -> Option<(String, String, Value)> {
         loop {
             if let Some(end) = self.buffer.find("\n\n") {
                 let frame: String = self.buffer.drain(..end + 2).collect();
@@ -50,7 +50,7 @@ impl Events {
         }
     }
 
-    async fn lines(&mut self, count: usize) -> Vec<String> {
+    pub async fn lines(&mut self, count: usize) -> Vec<String> {
         let mut lines = Vec::new();
         while lines.len() < count {
             let (event, id, data) = self.next().await.unwrap();

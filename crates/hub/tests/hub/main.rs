@@ -7,5 +7,6 @@ mod lease;
 mod life;
 mod logs;
 mod oidc;
+mod replicas;
 mod runs;
 mod shapes;

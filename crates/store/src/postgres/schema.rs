@@ -7,7 +7,10 @@ use crate::StoreError;
 /// Every migration in order; the version is the position, counted from one. Entries are never edited. A hub of the
 /// version before goes on while one of this version is started, so a migration may add but not change or remove what that
 /// one uses.
-const MIGRATIONS: &[&str] = &[include_str!("../../migrations/postgres/0001_initial.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../../migrations/postgres/0001_initial.sql"),
+    include_str!("../../migrations/postgres/0002_shared_queue.sql"),
+];
 
 /// Names the advisory lock under which the schema changes; any number that no other program on the database uses.
 const LOCK: i64 = 0x6576_6572_6469_6374;
