@@ -77,13 +77,20 @@ fn newest_deb(dir: &Path) -> ToolResult<PathBuf> {
     let mut newest = None;
     for entry in std::fs::read_dir(dir).map_err(|error| format!("{}: {error}", dir.display()))? {
         let path = entry?.path();
-        if path.extension().is_some_and(|end| end == "deb") {
+        // The headless program's package lies beside it.
+        let name = entry_name(&path);
+        if name.starts_with("everdict-runner-desktop_") && name.ends_with(".deb") {
             let made = std::fs::metadata(&path)?.modified()?;
             newest = newest.max(Some((made, path)));
         }
     }
     let (_, path) = newest.ok_or_else(|| format!("there is no package in {}", dir.display()))?;
     Ok(path)
+}
+
+fn entry_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
 }
 
 fn measure(root: &Path, app: &Path) -> ToolResult<Value> {
