@@ -12,7 +12,9 @@ npm --prefix ui ci --no-audit --no-fund --silent
 npm --prefix ui run --silent check
 npm --prefix ui run --silent test
 npm --prefix ui run --silent build
+browser=no
 if command -v chromium-headless-shell chromium >/dev/null 2>&1 || [ -n "${EVERDICT_CHROMIUM:-}" ]; then
+    browser=yes
     npm --prefix ui run --silent e2e
 else
     echo "the pages in a browser: no Chromium in PATH (install chromium-headless-shell)" >>"$skips"
@@ -27,6 +29,14 @@ if curl -sf --max-time 2 --unix-socket /var/run/docker.sock http://d/_ping >/dev
     cargo xtask images --cache "${EVERDICT_IMAGE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/everdict-images}" all
 else
     echo "no Docker daemon answers: the topology tests will be listed as skipped"
+fi
+
+echo "== programs"
+# Everything with its tests at once: a program that is built alone has other features, and most would be compiled twice.
+cargo nextest run --no-run --locked --workspace --profile ci --color never
+if [ "$browser" = yes ]; then
+    echo "== the pages on the real program"
+    EVERDICT_RUNNER_BIN="$(scripts/target-dir.sh)/debug/everdict-runner" npm --prefix ui run --silent e2e:runner
 fi
 
 echo "== tests"
