@@ -1,6 +1,7 @@
 //! What an earlier process of this runner left unfinished is brought to its end.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::task::JoinSet;
 
@@ -9,8 +10,12 @@ use crate::drive::Reports;
 use crate::journal::Orphan;
 use crate::runner::Core;
 
+/// A runner that is told to leave right after its start still delivers what it found, if the hub is there.
+const LAST_WORDS: Duration = Duration::from_secs(3);
+
 /// Delivers the results that the hub has not taken, and closes the attempts that have none: the hub gives their jobs
-/// out again when the leases end. Ends with the runner at the latest; what is not delivered by then stays.
+/// out again when the leases end. Ends soon after the runner's
+/// work at the latest; what is not delivered by then stays.
 pub(crate) async fn replay(core: &Arc<Core>) {
     let mut deliveries = JoinSet::new();
     for orphan in core.journal.orphans().await {
@@ -26,10 +31,14 @@ pub(crate) async fn replay(core: &Arc<Core>) {
         }
     }
     let all = async { while deliveries.join_next().await.is_some() {} };
+    let end = async {
+        core.stop.cancel.cancelled().await;
+        tokio::time::sleep(LAST_WORDS).await;
+    };
     tokio::select! {
         biased;
         () = all => {}
-        () = core.stop.cancel.cancelled() => {}
+        () = end => {}
     }
 }
 

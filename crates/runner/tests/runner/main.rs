@@ -1,6 +1,7 @@
 //! The runner against a scripted hub: a real server on loopback, with faults.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
+mod endurance;
 mod hub_away;
 mod jobs;
 mod offers;
