@@ -39,6 +39,9 @@ if [ "$browser" = yes ]; then
     EVERDICT_RUNNER_BIN="$(scripts/target-dir.sh)/debug/everdict-runner" npm --prefix ui run --silent e2e:runner
 fi
 
+echo "== chaos"
+cargo xtask chaos --rounds 12 --json --binary "$(scripts/target-dir.sh)/debug/everdict-runner"
+
 echo "== tests"
 status=0
 EVERDICT_SKIP_LOG="$skips" cargo nextest run --locked --workspace --profile ci --color never 2>&1 | tee "$log" || status=$?

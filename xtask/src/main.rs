@@ -2,7 +2,8 @@
 //!
 //! - `lint`: the dependency direction between crates and the size budget of source files;
 //! - `images`: stand-ins for the default container images, from Debian packages, where no registry is reached;
-//! - `bench lease`, `bench desktop`, `bench topology`: measured from outside, as one JSON document.
+//! - `bench lease`, `bench desktop`, `bench topology`: measured from outside, as one JSON document;
+//! - `chaos`: kills, freezes and starves a real hub and runner, and counts what is lost.
 //!
 //! It measures and checks; it changes nothing in the tree.
 #![expect(
@@ -11,6 +12,7 @@
 )]
 
 mod bench;
+mod chaos;
 mod images;
 mod lint;
 
@@ -38,6 +40,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Break a hub and a runner in each way there is, and count what that costs: the numbers to print are zero
+    Chaos(chaos::Chaos),
     /// Measure; prints one JSON document on stdout
     Bench {
         #[command(subcommand)]
@@ -49,6 +53,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Lint => lint::run(),
         Command::Images { arguments } => images::run(&arguments),
+        Command::Chaos(options) => chaos::run(&options),
         Command::Bench { what } => bench::run(what),
     };
     match result {
