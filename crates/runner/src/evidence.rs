@@ -31,6 +31,8 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 const FLUSH_LIMIT: Duration = Duration::from_secs(20);
 /// First wait after a push without an answer. The session has by then tried twice.
 const RETRY_BASE: Duration = Duration::from_millis(500);
+/// Between two tries while the result waits for the log.
+const LAST_RETRY: Duration = Duration::from_millis(200);
 /// A log that lags by more than this would look stuck after the hub is back.
 const RETRY_CAP: Duration = Duration::from_secs(10);
 
@@ -122,7 +124,8 @@ impl Evidence {
                         self.shared.refused.notify_one();
                         return;
                     }
-                    Err(Stop::Away) if stop.is_cancelled() => return,
+                    // The hub may be back in this very moment; how long that is worth is the caller's to say.
+                    Err(Stop::Away) if stop.is_cancelled() => tokio::time::sleep(LAST_RETRY).await,
                     Err(Stop::Away) => {
                         let _ = tokio::time::timeout(backoff.next(), stop.cancelled()).await;
                     }
