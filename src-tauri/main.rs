@@ -16,6 +16,8 @@ mod subscriptions;
 mod tray;
 mod tray_host;
 mod updates;
+#[cfg(target_os = "linux")]
+mod web_view;
 mod window;
 mod words;
 
@@ -45,6 +47,8 @@ fn main() -> ExitCode {
         }
         run @ (Invocation::Run(_) | Invocation::Link(_)) => {
             startup::connect_display()?;
+            #[cfg(target_os = "linux")]
+            web_view::keep_lean();
             trace(&env);
             if !reaper {
                 tracing::debug!("not a subreaper: processes that leave their group are found by a search");

@@ -20,8 +20,14 @@ pub async fn tell(control: Arc<Control>, words: Words, quiet: QuietHours) {
     control.set_notices(state);
     let mut watch = control.watch();
     loop {
+        // Nothing to tell is the usual case, and no reason to wake up.
+        let next = if folding.waits() {
+            tokio::time::timeout(LOOK_EVERY, watch.next()).await
+        } else {
+            Ok(watch.next().await)
+        };
         let now = moment(start);
-        match tokio::time::timeout(LOOK_EVERY, watch.next()).await {
+        match next {
             Ok(Some(AppEvent::Snapshot { snapshot, .. })) => folding.see(&snapshot, now),
             Ok(Some(AppEvent::Job { job, .. })) => {
                 if let Some(outcome) = job.outcome {

@@ -12,7 +12,7 @@ use everdict_app::rendering::Renderer;
 use everdict_app::update::{Trial, UpdateOptions};
 use everdict_app::{Autostart, ContainerOptions, EnvSecrets, Paths, Problem, Settings};
 use everdict_exec::HostEnv;
-use tauri::{App, AppHandle, Manager as _, RunEvent, WindowEvent};
+use tauri::{App, AppHandle, Manager as _, RunEvent};
 use tokio::runtime::{Handle, Runtime};
 use tokio_util::task::TaskTracker;
 
@@ -99,11 +99,7 @@ pub fn run(env: HostEnv, invocation: Invocation) -> ExitCode {
             second_start(app, argv);
         }))
         .invoke_handler(commands::handler())
-        .on_window_event(|window, event| {
-            if matches!(event, WindowEvent::Destroyed) {
-                window.state::<Desktop>().subscriptions.stop_all();
-            }
-        })
+        .on_window_event(window::on_event)
         .setup(move |app| {
             let host = handle.block_on(TrayHost::probe());
             let renderer = Renderer::of_this_machine(&env);

@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use tauri::webview::NewWindowResponse;
-use tauri::{AppHandle, Manager as _, Url, WebviewUrl, WebviewWindowBuilder};
+use tauri::{AppHandle, Manager as _, Url, WebviewUrl, WebviewWindowBuilder, WindowEvent};
 
 use crate::blank;
+use crate::shell::Desktop;
 
 const LABEL: &str = "main";
 
@@ -43,6 +44,17 @@ fn open_at(app: &AppHandle, place: Option<&str>) -> tauri::Result<()> {
         .build()?;
     blank::watch(app);
     Ok(())
+}
+
+/// Ends what served a window that is gone.
+pub fn on_event(window: &tauri::Window, event: &WindowEvent) {
+    if !matches!(event, WindowEvent::Destroyed) {
+        return;
+    }
+    let desktop = window.state::<Desktop>();
+    desktop.subscriptions().stop_all();
+    #[cfg(target_os = "linux")]
+    desktop.spawn(crate::web_view::give_back(window.app_handle().clone()));
 }
 
 /// Tells whether there is a window.

@@ -15,7 +15,7 @@ mod webdriver;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-pub use desktop::Desktop;
+pub use desktop::{App, Desktop};
 pub use notices::Notices;
 pub use panel::Panel;
 pub use session::{Keyring, Notifications};
@@ -29,10 +29,15 @@ pub const WINDOW_TITLE: &str = "Everdict Runner";
 const DEADLINE: Duration = Duration::from_secs(40);
 
 /// Asks again until `holds`; fails with `what` after the deadline.
-pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+pub fn wait_until(what: &str, holds: impl FnMut() -> bool) {
+    wait_for(what, DEADLINE, holds);
+}
+
+/// As [`wait_until`], for what takes longer by design.
+pub fn wait_for(what: &str, deadline: Duration, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
-        assert!(start.elapsed() < DEADLINE, "timed out waiting for {what}");
+        assert!(start.elapsed() < deadline, "timed out waiting for {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -292,6 +292,22 @@ impl Folding {
         due
     }
 
+    /// Tells whether the passing of time alone can make something due; else it takes a change of the state.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        let link = match self.link.0 {
+            Link::Offline => !self.told_offline,
+            Link::Answering => self.told_offline,
+            Link::Unknown => false,
+        };
+        let trouble = self.trouble.as_ref();
+        link || trouble.is_some_and(|(cause, ..)| self.trouble_told.as_ref() != Some(cause))
+            || self.tally.done() > 0
+            || self.revoked != self.revoked_told
+            || self.asks.iter().any(|(id, _)| !self.asks_told.contains(id))
+            || (self.update.is_some() && self.update != self.update_told)
+    }
+
     fn due_ask(&mut self, now: Moment) -> Option<Notice> {
         let (_, workspace) = self.asks.iter().find(|(id, _)| !self.asks_told.contains(id))?;
         if self.ask_told.is_some_and(|at| since(at, now) < ASK_PAUSE) {

@@ -4,64 +4,16 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::Router;
-use axum::extract::State;
-use axum::routing::get;
-use base64::Engine as _;
-use blake2::Digest as _;
 use everdict_app::control::{AppState, Control, ControlOptions, Leave, TokenPlace, UpdateState};
 use everdict_app::update::{Found, Guarded, Start, Trial, UpdateOptions, Updater, until_idle};
 use everdict_app::{ContainerOptions, EnvSecrets, Paths, Settings};
 use everdict_exec::HostEnv;
-use ring::signature::{Ed25519KeyPair, KeyPair as _};
+use everdict_testkit::{Signer, UpdateFeed};
 
 const DEADLINE: Duration = Duration::from_secs(40);
-
-fn base64(bytes: &[u8]) -> String {
-    base64::engine::general_purpose::STANDARD.encode(bytes)
-}
-
-/// Signs as minisign does.
-struct Signer(Ed25519KeyPair);
-
-impl Signer {
-    fn new(seed: u8) -> Self {
-        Self(Ed25519KeyPair::from_seed_unchecked(&[seed; 32]).unwrap())
-    }
-
-    fn public(&self) -> String {
-        let key = [b"Ed".as_slice(), &[7; 8], self.0.public_key().as_ref()].concat();
-        format!("untrusted comment: minisign public key\n{}\n", base64(&key))
-    }
-
-    /// As Tauri's tools write it: the whole file once more in base64.
-    fn sign(&self, bytes: &[u8]) -> String {
-        let hash = blake2::Blake2b512::digest(bytes);
-        let signature = self.0.sign(&hash);
-        let comment = "timestamp:1\tfile:everdict-desktop";
-        let all = self.0.sign(&[signature.as_ref(), comment.as_bytes()].concat());
-        let line = [b"ED".as_slice(), &[7; 8], signature.as_ref()].concat();
-        let file = format!(
-            "untrusted comment: signature\n{}\ntrusted comment: {comment}\n{}\n",
-            base64(&line),
-            base64(all.as_ref())
-        );
-        base64(file.as_bytes())
-    }
-}
-
-/// What the feed's server answers: the feed, then the program.
-type Served = Arc<Mutex<(String, Vec<u8>)>>;
-
-struct Place {
-    dir: tempfile::TempDir,
-    feed: reqwest::Url,
-    served: Served,
-    _serving: tokio::task::JoinSet<()>,
-}
 
 /// A program that says its version, and otherwise does as told.
 fn program(version: &str, otherwise: &str) -> Vec<u8> {
@@ -74,31 +26,19 @@ fn install(path: &Path, bytes: &[u8]) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
+struct Place {
+    dir: tempfile::TempDir,
+    feed: UpdateFeed,
+}
+
 impl Place {
     async fn new() -> Self {
-        let served = Served::default();
-        let router = Router::new()
-            .route(
-                "/feed.json",
-                get(async |State(served): State<Served>| served.lock().unwrap().0.clone()),
-            )
-            .route(
-                "/program",
-                get(async |State(served): State<Served>| served.lock().unwrap().1.clone()),
-            )
-            .with_state(Arc::clone(&served));
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let feed = format!("http://{}/feed.json", listener.local_addr().unwrap());
-        let mut serving = tokio::task::JoinSet::new();
-        serving.spawn(async move { axum::serve(listener, router).await.unwrap() });
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("bin")).unwrap();
         Paths::under(&dir.path().join("home")).prepare().unwrap();
         let place = Self {
             dir,
-            feed: feed.parse().unwrap(),
-            served,
-            _serving: serving,
+            feed: UpdateFeed::start().await,
         };
         install(&place.program(), &program("1.0.0", "exit 0"));
         place
@@ -115,7 +55,7 @@ impl Place {
     fn updater(&self) -> Updater {
         let path = HostEnv::capture().get("PATH").unwrap_or_default().to_owned();
         Updater::new(UpdateOptions {
-            feed: self.feed.clone(),
+            feed: self.feed.url().parse().unwrap(),
             key: Signer::new(1).public(),
             version: "1.0.0".to_owned(),
             program: self.program(),
@@ -126,12 +66,7 @@ impl Place {
     }
 
     fn serve(&self, version: &str, bytes: &[u8], signature: &str) {
-        let platform = format!("linux-{}", std::env::consts::ARCH);
-        let feed = serde_json::json!({
-            "version": version,
-            "platforms": {platform: {"url": "/program", "signature": signature}},
-        });
-        *self.served.lock().unwrap() = (feed.to_string(), bytes.to_vec());
+        self.feed.offer(version, bytes, signature);
     }
 
     /// What stands beside the program.
@@ -163,7 +98,7 @@ async fn nonsense_an_older_version_and_silence_change_nothing() {
         "{\"version\": 7}",
         &"x".repeat(1_000_000),
     ] {
-        *place.served.lock().unwrap() = (feed.to_owned(), good.clone());
+        place.feed.answer(feed, &good);
         assert_eq!(place.updater().look().await, Found::Nothing);
     }
     for version in ["0.9.9", "1.0.0", "1.0.0-beta.1", "not a version"] {
@@ -286,7 +221,7 @@ async fn a_folder_of_a_package_manager_s_only_gets_a_word() {
     let good = program("2.0.0", "");
     place.serve("2.0.0", &good, &Signer::new(1).sign(&good));
     let updater = Updater::new(UpdateOptions {
-        feed: place.feed.clone(),
+        feed: place.feed.url().parse().unwrap(),
         key: Signer::new(1).public(),
         version: "1.0.0".to_owned(),
         // Nobody, the administrator included, makes files there.

@@ -8,6 +8,7 @@ pub mod identity_provider;
 pub mod postgres;
 pub mod registry;
 pub mod scripted_hub;
+pub mod update_feed;
 
 #[cfg(unix)]
 pub use fake_engine::FakeEngine;
@@ -16,3 +17,4 @@ pub use identity_provider::IdentityProvider;
 pub use postgres::Postgres;
 pub use registry::{Registry, RegistryImage};
 pub use scripted_hub::{Call, Fault, Lease, ScriptedHub};
+pub use update_feed::{Signer, UpdateFeed};

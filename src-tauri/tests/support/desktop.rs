@@ -78,12 +78,23 @@ impl Desktop {
 
     /// Starts the app in this desktop.
     pub fn start_app(&self, args: &[&str]) -> App {
-        let child = self
-            .command(&super::app_program().to_string_lossy())
-            .args(args)
-            .spawn()
-            .expect("the app starts");
-        App(Guarded(child))
+        self.start_app_with(args, &[])
+    }
+
+    /// As [`Desktop::start_app`], with more in its environment.
+    pub fn start_app_with(&self, args: &[&str], vars: &[(&str, &str)]) -> App {
+        self.start_any(&super::app_program(), args, vars)
+    }
+
+    /// Starts a copy of the app.
+    pub fn start_program(&self, program: &Path, args: &[&str]) -> App {
+        self.start_any(program, args, &[])
+    }
+
+    fn start_any(&self, program: &Path, args: &[&str], vars: &[(&str, &str)]) -> App {
+        let mut command = self.command(&program.to_string_lossy());
+        let child = command.args(args).envs(vars.iter().copied()).spawn();
+        App(Guarded(child.expect("the app starts")))
     }
 
     /// Starts the app where it is expected to end by itself, well.
@@ -142,6 +153,18 @@ impl Desktop {
         );
         fs::write(paths.settings_file(), settings).expect("the settings");
         paths
+    }
+
+    /// Adds to the settings that are there.
+    pub fn add_settings(&self, more: &str) {
+        let file = Paths::under(&self.everdict_home()).settings_file();
+        let before = fs::read_to_string(&file).expect("the settings");
+        fs::write(&file, format!("{before}{more}")).expect("the settings");
+    }
+
+    /// A file in the app's state folder.
+    pub fn state_file(&self, name: &str) -> std::path::PathBuf {
+        Paths::under(&self.everdict_home()).state_dir().join(name)
     }
 
     /// Submits a case called `gated` with this command to the embedded hub.
@@ -443,6 +466,40 @@ impl App {
     /// Names every process that it, or one of those, has started.
     pub fn everything_below(&self) -> Vec<u32> {
         descendants(self.0.0.id())
+    }
+
+    /// Page faults of programs that it started and that have ended; every program has some, so none was started while this
+    /// stays what it is.
+    pub fn faults_of_ended_children(&self) -> u64 {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.0.0.id())).expect("the app runs");
+        let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+        let faults = fields.split_whitespace().nth(8).expect("the field");
+        faults.parse().expect("a number")
+    }
+
+    /// Processor time of it and of everything that it started, in the kernel's ticks of 1/100 s.
+    pub fn ticks(&self) -> u64 {
+        let spent = |id: &u32| {
+            let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+            // The name may hold spaces and brackets: fields are counted from behind it.
+            let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+            let spent = fields.split_whitespace().skip(11).take(2);
+            Some(spent.filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>())
+        };
+        self.tree().iter().filter_map(spent).sum()
+    }
+
+    /// Waits for the process of its web view.
+    pub fn wait_for_web_process(&self) -> u32 {
+        let mut web = None;
+        wait_until("the web process", || {
+            web = self.tree().into_iter().find(|id| {
+                let name = fs::read_to_string(format!("/proc/{id}/comm"));
+                name.is_ok_and(|name| name.starts_with("WebKitWeb"))
+            });
+            web.is_some()
+        });
+        web.expect("BUG: waited for")
     }
 
     /// Tells whether a web view has a process.

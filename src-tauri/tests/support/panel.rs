@@ -92,6 +92,33 @@ impl Panel {
         self.registered.lock().expect("BUG: no holder panics").clear();
     }
 
+    /// The bus name of the app whose icon came last.
+    pub fn owner(&self) -> String {
+        self.icon().expect("BUG: wait_for_icon comes first").0
+    }
+
+    /// Waits until another app than `before` has put its icon into the panel.
+    pub fn wait_for_icon_after(&self, before: &str) {
+        wait_until("another tray icon", || {
+            self.icon().is_some_and(|(owner, _)| owner != before)
+        });
+    }
+
+    /// Tells whether the app is still there.
+    pub fn answers(&self) -> bool {
+        let call = self.client.call_method(
+            Some("org.freedesktop.DBus"),
+            "/org/freedesktop/DBus",
+            Some("org.freedesktop.DBus"),
+            "NameHasOwner",
+            &self.owner(),
+        );
+        call.expect("the bus answers")
+            .body()
+            .deserialize()
+            .expect("a truth value")
+    }
+
     /// Reads the texts of the menu, an empty one for a separator.
     pub fn labels(&self) -> Vec<String> {
         self.items().into_iter().map(|entry| entry.label).collect()
@@ -123,7 +150,7 @@ impl Panel {
         self.registered
             .lock()
             .expect("BUG: no holder panics")
-            .first()
+            .last()
             .cloned()
     }
 

@@ -86,6 +86,15 @@ impl Page {
 
     /// Keeps a picture of the page for whoever looks at a run afterwards.
     pub fn picture(&self, name: &str) {
+        // WebKit takes it with the page's next frame, and a page that is drawn by the processor and at rest has none.
+        self.script(
+            "const mark = document.createElement('i'); mark.style.cssText = 'position:fixed;width:1px;height:1px';
+             document.body.append(mark); let n = 0;
+             const timer = setInterval(() => {
+               mark.style.background = n % 2 ? '#fefefe' : '#fdfdfd';
+               if (++n > 60) { clearInterval(timer); mark.remove(); }
+             }, 50);",
+        );
         let Ok(Value::String(png)) = self.command("GET", "/screenshot", &Value::Null) else {
             return;
         };

@@ -94,7 +94,7 @@ fn entry_name(path: &Path) -> String {
 }
 
 fn measure(root: &Path, app: &Path) -> ToolResult<Value> {
-    eprintln!("measuring {} (about three minutes) …", app.display());
+    eprintln!("measuring {} (about eight minutes) …", app.display());
     let folder = tempfile::tempdir()?;
     let figures = folder.path().join("figures.json");
     let status = Command::new("cargo")

@@ -12,8 +12,8 @@ use super::view::{LogBatch, LogLine};
 /// About 20 000 lines of an agent's output: more than anybody scrolls back, and twenty jobs of it fit any laptop.
 const MAX_BYTES: usize = 2 * 1024 * 1024;
 
-/// Beside its text a line costs its number, its time and the allocation.
-const LINE_OVERHEAD: usize = 64;
+/// Beside its text a line costs its place in the ring and what an allocator adds to a small piece.
+const LINE_OVERHEAD: usize = size_of::<Line>() + 16;
 
 /// Whoever looks at a log after a drain looks at the last jobs.
 const MAX_LOGS: usize = 20;
@@ -27,15 +27,40 @@ const REMARK: &str = "[everdict] ";
 /// Between two batches to one reader: faster isn't seen, and each costs the window a layout.
 const BATCH_EVERY: Duration = Duration::from_millis(100);
 
+/// After a full batch more is waiting to be caught up with: a few frames, so that the window stays at hand meanwhile.
+const FULL_BATCH_EVERY: Duration = Duration::from_millis(30);
+
 /// Cheap to clone.
 #[derive(Clone, Default)]
 pub(super) struct LogBook {
     logs: Arc<Mutex<VecDeque<Log>>>,
 }
 
+/// A line as it is kept: a third of what it takes in the words of the contract.
+struct Line {
+    seq: u64,
+    at: Timestamp,
+    text: Box<str>,
+}
+
+impl Line {
+    fn cost(&self) -> usize {
+        self.text.len() + LINE_OVERHEAD
+    }
+
+    fn told(&self) -> LogLine {
+        LogLine {
+            seq: self.seq,
+            at: self.at.to_string(),
+            stream: stream(&self.text).to_owned(),
+            text: self.text.as_ref().to_owned(),
+        }
+    }
+}
+
 struct Log {
     job: String,
-    lines: VecDeque<LogLine>,
+    lines: VecDeque<Line>,
     bytes: usize,
     /// The number of the next line.
     next: u64,
@@ -46,29 +71,29 @@ struct Log {
 
 impl Log {
     fn push(&mut self, text: &str) {
-        self.bytes += text.len() + LINE_OVERHEAD;
-        self.lines.push_back(LogLine {
+        let line = Line {
             seq: self.next,
-            at: Timestamp::now().to_string(),
-            stream: stream(text).to_owned(),
-            text: text.to_owned(),
-        });
+            at: Timestamp::now(),
+            text: text.into(),
+        };
         self.next += 1;
+        self.bytes += line.cost();
+        self.lines.push_back(line);
         while self.bytes > MAX_BYTES
             && let Some(gone) = self.lines.pop_front()
         {
-            self.bytes -= gone.text.len() + LINE_OVERHEAD;
+            self.bytes -= gone.cost();
         }
     }
 
     /// The lines from `from` on, at most one batch of them.
     fn batch(&self, from: u64) -> LogBatch {
+        let begin = self.lines.partition_point(|line| line.seq < from);
         let lines: Vec<LogLine> = self
             .lines
-            .iter()
-            .skip_while(|line| line.seq < from)
+            .range(begin..)
             .take(MAX_BATCH)
-            .cloned()
+            .map(Line::told)
             .collect();
         let first_seq = lines.first().map_or(self.next, |line| line.seq);
         LogBatch {
@@ -133,7 +158,7 @@ impl LogBook {
             job: job.to_owned(),
             next: 0,
             grown,
-            fresh: true,
+            pause: Duration::ZERO,
         })
     }
 
@@ -156,15 +181,16 @@ pub struct LogReader {
     job: String,
     next: u64,
     grown: watch::Receiver<()>,
-    fresh: bool,
+    /// Before the next batch.
+    pause: Duration,
 }
 
 impl LogReader {
-    /// Waits for lines and returns them, at most one batch per 100 ms; `None` once all is read and nothing will follow.
+    /// Waits for lines and returns them, a few batches per second at most, more while it catches up; `None` once all is read and nothing will follow.
     /// Cancel safe.
     pub async fn next(&mut self) -> Option<LogBatch> {
-        if !self.fresh {
-            tokio::time::sleep(BATCH_EVERY).await;
+        if !self.pause.is_zero() {
+            tokio::time::sleep(self.pause).await;
         }
         loop {
             self.grown.mark_unchanged();
@@ -174,7 +200,11 @@ impl LogReader {
                 (log.batch(self.next), log.ended)
             };
             if !batch.lines.is_empty() {
-                self.fresh = false;
+                self.pause = if batch.lines.len() < MAX_BATCH {
+                    BATCH_EVERY
+                } else {
+                    FULL_BATCH_EVERY
+                };
                 self.next = batch.first_seq + batch.lines.len() as u64;
                 return Some(batch);
             }

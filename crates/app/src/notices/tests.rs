@@ -292,6 +292,24 @@ proptest! {
     }
 
     #[test]
+    fn what_does_not_wait_has_nothing_to_tell_however_long_it_takes(states in any_states()) {
+        let mut folding = Folding::new(QuietHours::default());
+        for (second, state) in states.into_iter().enumerate() {
+            let now = at(second as u64);
+            let shown = if state == AppState::Running { busy() } else { snapshot(state) };
+            folding.see(&shown, now);
+            if state == AppState::Running && second % 7 == 0 {
+                folding.ended(JobOutcome::Passed);
+            }
+            if !folding.waits() {
+                prop_assert_eq!(folding.due(at(second as u64 + 100_000)), []);
+                continue;
+            }
+            folding.due(now);
+        }
+    }
+
+    #[test]
     fn an_outage_that_lasts_is_always_told(states in any_states()) {
         let outage = states.into_iter().chain(seconds(700, AppState::Offline));
         let told = play(&mut Folding::new(QuietHours::default()), outage);
