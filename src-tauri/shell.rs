@@ -175,6 +175,7 @@ fn start_control(handle: &Handle, env: HostEnv, host: TrayHost) -> Result<(Contr
         state_dir: paths.state_dir().to_owned(),
     };
     let control = Control::start(ControlOptions {
+        program: "the desktop app",
         containers: ContainerOptions::new(&paths, &settings, everdict_app::host_name()),
         secrets: EnvSecrets::from_env(&env),
         env,

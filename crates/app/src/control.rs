@@ -86,6 +86,8 @@ const SAMPLE: &str = include_str!("control/sample.json");
 /// What a control is started with.
 #[derive(Debug)]
 pub struct ControlOptions {
+    /// What this program is called, as another that wants the same profile is told.
+    pub program: &'static str,
     /// Where everything lies.
     pub paths: Paths,
     /// What the person set.
@@ -122,6 +124,9 @@ impl Control {
     /// Starts keeping the paired runners. Must be called within a tokio runtime. Returns at once: who is paired is
     /// known by then, everything else shows in the snapshot.
     ///
+    /// Where another program takes jobs for the same profile no job is taken here until that one has ended; the snapshot
+    /// says so.
+    ///
     /// # Errors
     /// A problem about this machine when the folders can't be used.
     pub fn start(options: ControlOptions) -> Result<Self> {
@@ -146,11 +151,22 @@ impl Control {
             broadcast::Sender::new(EVENT_BACKLOG),
         ));
         room.seat_known();
+        if let Err(problem) = room.claim_profile() {
+            room.change(|desk| desk.trouble = Some(Failure::from(problem)));
+        }
         room.look_at_capabilities();
         room.refresh_autostart();
         room.tasks.spawn(terms::keep(Arc::clone(&room)));
         room.tasks.spawn(keep(Arc::clone(&room)));
         Ok(Self { room })
+    }
+
+    /// Says whether this is the program that takes jobs for the profile.
+    ///
+    /// # Errors
+    /// `already_running`, with the name of the other.
+    pub fn is_alone(&self) -> Result<()> {
+        self.room.claim_profile()
     }
 
     /// Returns the state at this moment.
@@ -462,6 +478,7 @@ impl Control {
             tracing::warn!(problem = %problem.chain(), "the hub did not stop well");
         }
         self.room.settle_choices();
+        self.room.yield_profile();
     }
 
     /// Stops the running jobs of a control that [`Control::leave`] waits for.

@@ -23,6 +23,7 @@ mod paths;
 mod policy;
 mod private_file;
 mod problem;
+mod profile_lock;
 mod registrations;
 pub mod rendering;
 pub mod secrets;
@@ -50,6 +51,7 @@ pub use pairing::{HubSide, Pairing, check_label, host_name, is_runner_token, pla
 pub use panel::{Page, Panel};
 pub use paths::{HOME_VAR, Paths};
 pub use problem::{Problem, ProblemClass, Result};
+pub use profile_lock::ProfileLock;
 pub use registrations::{Registration, Registrations};
 pub use reqwest::Url;
 pub use secrets::{EnvSecrets, SecretFault, SecretName, SecretStore, StoreKind};

@@ -31,6 +31,7 @@ async fn paired(home: &Path) -> Control {
         ("USER", "josephine"),
     ]));
     let control = Control::start(ControlOptions {
+        program: "a test",
         containers,
         secrets: EnvSecrets::from_env(&env),
         env,

@@ -32,6 +32,7 @@ fn start(home: &Path, settings: &str) -> Control {
         ("EVERDICT_POWER_SUPPLY_ROOT", "/nonexistent"),
     ]));
     Control::start(ControlOptions {
+        program: "a test",
         containers,
         secrets: EnvSecrets::from_env(&env),
         env,
@@ -170,6 +171,37 @@ async fn a_paused_machine_takes_nothing_also_after_a_restart() {
     let none = control.set_capability("teleport", true).await.unwrap_err();
     assert_eq!(none.code(), "capability_unknown");
     control.leave(Leave::AfterJobs).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_program_takes_jobs_for_a_profile_and_the_next_waits_for_its_end() {
+    let home = tempfile::tempdir().unwrap();
+    let first = start(home.path(), SETTINGS);
+    paired(&first).await;
+    let second = start(home.path(), SETTINGS);
+    let seen = second.snapshot();
+    assert_eq!(
+        (seen.state, seen.cause.as_deref()),
+        (AppState::Attention, Some("already_running"))
+    );
+    let told = format!("a test (process {})", std::process::id());
+    assert!(seen.state_text.starts_with(&told), "{}", seen.state_text);
+    let refused = second
+        .pair_with_token(
+            "http://127.0.0.1:9",
+            "rnr_0123456789abcdef0123",
+            "x",
+            TokenPlace::File,
+        )
+        .await
+        .unwrap_err();
+    assert_eq!(refused.code(), "already_running");
+    first.leave(Leave::Now).await;
+    until(&second, "the profile to be taken over", |seen| {
+        seen.state == AppState::Idle
+    })
+    .await;
+    second.leave(Leave::Now).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -139,6 +139,7 @@ fn start(home: &Path) -> Control {
     containers.watchdog = None;
     let env = Arc::new(HostEnv::default());
     Control::start(ControlOptions {
+        program: "a test",
         containers,
         secrets: EnvSecrets::default(),
         env,

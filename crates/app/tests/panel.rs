@@ -47,6 +47,7 @@ async fn serve(home: &Path) -> Served {
     let path = HostEnv::capture().get("PATH").unwrap_or_default().to_owned();
     let env = Arc::new(HostEnv::from_pairs([("PATH", path.as_str())]));
     let control = Control::start(ControlOptions {
+        program: "a test",
         containers,
         secrets: EnvSecrets::from_env(&env),
         env,

@@ -107,6 +107,7 @@ fn start(home: &Path) -> Control {
     let path = format!("{}:{path}", bin.display());
     let env = Arc::new(HostEnv::from_pairs([("PATH", path.as_str())]));
     Control::start(ControlOptions {
+        program: "a test",
         containers,
         secrets: EnvSecrets::from_env(&env),
         env,

@@ -110,6 +110,7 @@ impl World {
             ("EVERDICT_POWER_SUPPLY_ROOT", power.as_str()),
         ]));
         Control::start(ControlOptions {
+            program: "a test",
             containers,
             secrets: EnvSecrets::from_env(&env),
             env,

@@ -244,6 +244,7 @@ fn control(home: &Path) -> Control {
     let path = HostEnv::capture().get("PATH").unwrap_or_default().to_owned();
     let env = Arc::new(HostEnv::from_pairs([("PATH", path.as_str())]));
     Control::start(ControlOptions {
+        program: "a test",
         containers,
         secrets: EnvSecrets::from_env(&env),
         env,

@@ -239,6 +239,7 @@ impl Desktop {
         containers.watchdog = None;
         let env = Arc::new(HostEnv::default());
         let options = ControlOptions {
+            program: "the test",
             containers,
             secrets: EnvSecrets::from_env(&env),
             env,

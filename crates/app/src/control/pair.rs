@@ -46,9 +46,10 @@ impl Room {
         secrets::open(kind, &self.options.paths, &self.options.secrets)
     }
 
-    /// Checks that tokens can be kept at `place`. A store that keeps nothing is no place for a window's pairing.
+    /// Checks that a runner can be kept and started here, with its token at `place`. A store that keeps nothing is no place for a window's pairing.
     pub(super) async fn usable_store(&self, place: TokenPlace) -> Result<Arc<dyn SecretStore>> {
         self.options.paths.prepare()?;
+        self.claim_profile()?;
         let store = self.store(place);
         if store.kind() == StoreKind::Env {
             return Err(Problem::input(

@@ -26,6 +26,7 @@ use crate::containers::Containers;
 use crate::engine::{self, RunnerPlan};
 use crate::hub_host::HubHost;
 use crate::problem::{Problem, Result};
+use crate::profile_lock::ProfileLock;
 use crate::registrations::{Registration, Registrations};
 use crate::secrets::{SecretFault, StoreKind};
 use crate::settings::Settings;
@@ -53,6 +54,8 @@ pub(super) struct Room {
     pub(super) consents: Consents,
     /// Something changed that the terms look at.
     pub(super) nudge: Notify,
+    /// `None` while another program has the profile, and after the end.
+    profile: Mutex<Option<ProfileLock>>,
     desk: Mutex<Desk>,
     events: broadcast::Sender<AppEvent>,
     pub(super) tasks: TaskTracker,
@@ -93,6 +96,7 @@ impl Room {
             works: Works::default(),
             own_hub: OwnHub::default(),
             crew: tokio::sync::Mutex::default(),
+            profile: Mutex::default(),
             desk: Mutex::new(desk),
             events,
             tasks: TaskTracker::new(),
@@ -131,6 +135,20 @@ impl Room {
             desk.choices.clone()
         });
         file.save(&choices)
+    }
+
+    /// Makes this the one program that takes jobs for the profile, if it isn't yet.
+    pub(super) fn claim_profile(&self) -> Result<()> {
+        let mut profile = self.profile.lock().unwrap_or_else(PoisonError::into_inner);
+        if profile.is_none() {
+            *profile = Some(ProfileLock::take(&self.options.paths, self.options.program)?);
+        }
+        Ok(())
+    }
+
+    /// Lets another program take jobs for the profile.
+    pub(super) fn yield_profile(&self) {
+        *self.profile.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Waits for a choice that is being written.
@@ -208,6 +226,9 @@ impl Room {
         let Some(listen) = chosen.filter(|_| crew.hub.is_none()) else {
             return;
         };
+        if self.claim_profile().is_err() {
+            return;
+        }
         let trouble = match HubHost::start(&self.hub_options(listen)).await {
             Ok(hub) => {
                 crew.hub = Some(hub);
@@ -220,6 +241,10 @@ impl Room {
 
     /// Makes the crew what the registrations say: starts who is new, dismisses who is gone. Idempotent.
     pub(super) async fn reconcile(self: &Arc<Self>, crew: &mut Crew) {
+        if let Err(problem) = self.claim_profile() {
+            self.change(|desk| desk.trouble = Some(Failure::from(problem)));
+            return;
+        }
         let known = match self.registrations.list() {
             Ok(known) => known,
             Err(problem) => {

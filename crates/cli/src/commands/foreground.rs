@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use everdict_app::{Pairing, Problem, Result, StoreKind, hub_url, is_runner_token};
+use everdict_app::{Pairing, Problem, ProfileLock, Result, StoreKind, hub_url, is_runner_token};
 use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::args::ForegroundArgs;
@@ -23,7 +23,10 @@ pub(crate) async fn run(context: &Context, args: &ForegroundArgs) -> Result<Exit
     let hub = hub_url::parse(address)?;
     warn_about(context, args);
     context.paths.prepare()?;
+    // With a token that nothing here keeps it is no runner of this profile, and several may run side by side.
+    let mut alone = None;
     if let Some(kind @ (StoreKind::Keyring | StoreKind::File)) = args.token_store {
+        alone = Some(ProfileLock::take(&context.paths, "everdict-runner")?);
         let registrations = context.registrations();
         let pairing = Pairing {
             store: context.store(kind),
@@ -56,7 +59,9 @@ pub(crate) async fn run(context: &Context, args: &ForegroundArgs) -> Result<Exit
     if let Some(ms) = args.ready_interval_ms {
         containers.ready_interval = Duration::from_millis(ms);
     }
-    serve::run(context, plans, containers).await
+    let ended = serve::run(context, plans, containers).await;
+    drop(alone);
+    ended
 }
 
 fn token(context: &Context, args: &ForegroundArgs) -> Result<SecretString> {

@@ -1,6 +1,6 @@
 //! `start`: lease and run cases with the paired runners.
 
-use everdict_app::{Problem, Result, SecretFault, StoreKind};
+use everdict_app::{Problem, ProfileLock, Result, SecretFault, StoreKind};
 
 use crate::args::StartArgs;
 use crate::context::Context;
@@ -10,6 +10,7 @@ use crate::serve;
 pub(crate) async fn run(context: &Context, args: &StartArgs) -> Result<Exit> {
     let chosen = context.registrations().select(&args.runners)?;
     context.paths.prepare()?;
+    let _alone = ProfileLock::take(&context.paths, "everdict-runner start")?;
     let mut plans = Vec::with_capacity(chosen.len());
     for registration in &chosen {
         let store = context.store(registration.store);

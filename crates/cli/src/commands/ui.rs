@@ -1,6 +1,5 @@
 //! `ui`: the window in a browser, with the runners and the hub of this machine behind it.
 
-use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -17,8 +16,11 @@ pub(crate) async fn run(context: &Context, args: &UiArgs) -> Result<Exit> {
     let mut signals = Signals::listen(context.settings.term_deadline)
         .map_err(|error| Problem::machine("can't listen for signals").because(error))?;
     context.paths.prepare()?;
-    let _alone = alone(context)?;
     let control = Arc::new(Control::start(options(context))?);
+    if let Err(problem) = control.is_alone() {
+        control.leave(Leave::Now).await;
+        return Err(problem);
+    }
     let listen = args.listen.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
     let panel = match Panel::start(Arc::clone(&control), listen, pages()).await {
         Ok(panel) => panel,
@@ -67,21 +69,9 @@ async fn until_stopped(context: &Context, control: &Control, signals: &mut Signa
     }
 }
 
-/// Two of these on one profile would lease the same jobs twice.
-fn alone(context: &Context) -> Result<File> {
-    let path = context.paths.state_dir().join("ui.lock");
-    let lock = File::create(&path)
-        .map_err(|error| Problem::machine(format!("can't write {}", path.display())).because(error))?;
-    lock.try_lock().map_err(|_| {
-        Problem::machine("`everdict-runner ui` runs for this profile already")
-            .fix("use the link that it printed, or end it first")
-            .coded("already_running")
-    })?;
-    Ok(lock)
-}
-
 fn options(context: &Context) -> ControlOptions {
     ControlOptions {
+        program: "everdict-runner ui",
         containers: ContainerOptions::new(&context.paths, &context.settings, host_name()),
         secrets: context.secrets.clone(),
         env: Arc::clone(&context.env),

@@ -88,6 +88,24 @@ fn a_second_interrupt_cancels_what_runs_and_leaves_nothing() {
 }
 
 #[test]
+fn a_second_program_on_the_profile_is_refused_with_the_name_of_the_first() {
+    let home = Home::new();
+    let hub = hub(&home);
+    pair(&home, &hub);
+    let mut first = Going::start(&home, &["start"], &[]);
+    first.until(|event| event["event"] == "state");
+    let holder = format!("everdict-runner start (process {})", first.child.id());
+    for second in [&["start"][..], &["ui"]] {
+        let refused = home.run(second).exits(6);
+        assert!(refused.err.contains(&holder), "{second:?}: {}", refused.err);
+    }
+    first.signal(libc::SIGINT);
+    assert_eq!(first.exit_code(), Some(0));
+    let mut next = Going::start(&home, &["start"], &[]);
+    next.until(|event| event["event"] == "state");
+}
+
+#[test]
 fn an_interrupted_demo_leaves_nothing() {
     let home = Home::new();
     let tmp = home.path().join("tmp");

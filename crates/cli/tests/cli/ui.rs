@@ -52,7 +52,8 @@ fn ui_prints_a_link_that_opens_the_pages_and_ends_with_a_signal() {
         "{url}"
     );
     let second = home.run(&["ui"]).exits(6);
-    assert!(second.err.contains("already"), "{}", second.err);
+    let holder = format!("everdict-runner ui (process {})", child.0.id());
+    assert!(second.err.contains(&holder), "{}", second.err);
 
     let address = base.strip_prefix("http://").expect("plain HTTP on loopback");
     let page = get(address, "/");
