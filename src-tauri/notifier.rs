@@ -5,19 +5,20 @@ use std::time::{Duration, Instant};
 
 use everdict_app::Url;
 use everdict_app::control::{AppEvent, Control, UpdateState};
-use everdict_app::notices::{Folding, Moment, Notice, Post, QuietHours, Tally};
+use everdict_app::notices::{Folding, Moment, Notice, Post, Posted, QuietHours, Tally};
 
 use crate::words::Words;
 
 /// The finest hold-off of the folding is some seconds.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// Follows the state to the end of the app, and notes whether notifications reach anybody.
-pub async fn tell(control: Arc<Control>, words: Words, quiet: QuietHours) {
+/// Follows the state to the end of the app, and notes whether notifications reach anybody. What the settings say counts
+/// from the next look on.
+pub async fn tell(control: Arc<Control>, words: Words) {
     let start = Instant::now();
-    let mut folding = Folding::new(quiet);
-    let mut state = Post.ask().await;
-    control.set_notices(state);
+    let mut folding = Folding::new(QuietHours::default());
+    // Nobody who wants no notifications is told that there can be none.
+    let mut state = None;
     let mut watch = control.watch();
     loop {
         // Nothing to tell is the usual case, and no reason to wake up.
@@ -37,14 +38,27 @@ pub async fn tell(control: Arc<Control>, words: Words, quiet: QuietHours) {
             Ok(None) => return,
             Err(_elapsed) => {}
         }
-        for notice in folding.due(now) {
-            let (title, body) = text(&notice, &words);
-            let posted = Post.show(&title, &body).await;
-            if posted != state {
-                state = posted;
-                control.set_notices(state);
-            }
+        let wanted = control.notifications();
+        folding.keep_quiet(wanted.unwrap_or_default());
+        let due = folding.due(now);
+        if wanted.is_none() {
+            // What is over by the time that somebody wants to be told is old news.
+            continue;
         }
+        if state.is_none() {
+            note(&control, &mut state, Post.ask().await);
+        }
+        for notice in due {
+            let (title, body) = text(&notice, &words);
+            note(&control, &mut state, Post.show(&title, &body).await);
+        }
+    }
+}
+
+fn note(control: &Control, known: &mut Option<Posted>, now: Posted) {
+    if *known != Some(now) {
+        *known = Some(now);
+        control.set_notices(now);
     }
 }
 

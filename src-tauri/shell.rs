@@ -7,7 +7,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use everdict_app::control::{AppEvent, AppSnapshot, AutostartState, Control, ControlOptions, Leave};
-use everdict_app::notices::QuietHours;
 use everdict_app::rendering::Renderer;
 use everdict_app::update::{Trial, UpdateOptions};
 use everdict_app::{Autostart, ContainerOptions, EnvSecrets, Paths, Problem, Settings};
@@ -170,7 +169,6 @@ fn start_control(handle: &Handle, env: HostEnv, host: TrayHost) -> Result<(Contr
     let env = Arc::new(env);
     let version = env!("CARGO_PKG_VERSION");
     let later = Later {
-        quiet: settings.notifications.then_some(settings.quiet_hours),
         update: UpdateOptions::new(&settings, &paths, version, &env),
         state_dir: paths.state_dir().to_owned(),
     };
@@ -190,17 +188,13 @@ fn start_control(handle: &Handle, env: HostEnv, host: TrayHost) -> Result<(Contr
 
 /// What begins once the tray shows.
 struct Later {
-    /// `None` where nobody wants to be told anything.
-    quiet: Option<QuietHours>,
     update: Option<UpdateOptions>,
     state_dir: PathBuf,
 }
 
 fn begin(app: &AppHandle, control: &Arc<Control>, words: Words, later: Later) {
     let desktop = app.state::<Desktop>();
-    if let Some(quiet) = later.quiet {
-        desktop.spawn(notifier::tell(Arc::clone(control), words, quiet));
-    }
+    desktop.spawn(notifier::tell(Arc::clone(control), words));
     desktop.spawn(updates::outlive_the_trial(Trial::in_dir(&later.state_dir)));
     if let Some(options) = later.update {
         desktop.spawn(updates::keep_looking(app.clone(), Arc::clone(control), options));

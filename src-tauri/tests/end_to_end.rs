@@ -3,7 +3,8 @@
 
 mod support;
 
-use support::{Desktop, Keyring, Notifications, Page, Panel, wait_until};
+use everdict_app::Paths;
+use support::{Desktop, Keyring, Notifications, Page, Panel, TeamHub, wait_until};
 
 const TEST: &str = "one_click_pairs_a_case_is_watched_live_and_unpairing_leaves_nothing";
 
@@ -75,5 +76,47 @@ fn one_click_pairs_a_case_is_watched_live_and_unpairing_leaves_nothing() {
     wait_until("the keyring to be empty", || keyring.secrets().is_empty());
     assert_eq!(desktop.files_with(&token), Vec::<String>::new());
     page.picture("5-unpaired");
+    page.close();
+}
+
+const ANSWERED: &str = "a_setting_is_changed_and_a_first_job_allowed_in_the_window";
+
+#[test]
+fn a_setting_is_changed_and_a_first_job_allowed_in_the_window() {
+    let Some(mut desktop) = Desktop::start_with(ANSWERED, &["WebKitWebDriver"]) else {
+        return;
+    };
+    let team = TeamHub::start(&desktop);
+    team.pair_app(&desktop);
+    let paths = Paths::under(&desktop.everdict_home());
+    let settings = || std::fs::read_to_string(paths.settings_file()).unwrap_or_default();
+    assert!(
+        settings().contains("ask = \"always\""),
+        "no question before a job"
+    );
+    let page = Page::open(&mut desktop);
+
+    // What is chosen in the window is in the person's file, and the rest of it as it was.
+    page.press_at("//nav//a[contains(., 'Settings')]");
+    page.press_at("//select[option[@value='always']]/option[@value='ask']");
+    wait_until("the setting to be kept", || {
+        let text = settings();
+        !text.contains("ask = \"always\"") && text.contains("endpoint = \"unix:///nonexistent")
+    });
+    page.picture("6-setting");
+
+    // It counts at once: the first job of the team waits for an answer, and runs by it.
+    team.submit_quick();
+    page.press_at("//nav//a[contains(., 'Overview')]");
+    page.shows("quick@1");
+    page.picture("7-asked");
+    page.press("Always allow");
+    let consents = paths.state_dir().join("consents.json");
+    wait_until("the answer to be kept", || {
+        std::fs::read_to_string(&consents).is_ok_and(|text| text.contains("always"))
+    });
+    page.press_at("//nav//a[contains(., 'Jobs')]");
+    page.shows_at("//table//tr[contains(., 'quick@1')]", "sleepy");
+    wait_until("the job to be over", || team.running() == 0 && team.ended() == 1);
     page.close();
 }

@@ -130,6 +130,34 @@ describe("in a browser, over HTTP", () => {
     expect(server.streams).toBe(2);
   });
 
+  it("eight windows share one stream, each is right, and the next one takes over", async () => {
+    const context = await browser.newContext({ locale: "en-US" });
+    page = await context.newPage();
+    await page.goto(server.link());
+    await page.getByRole("button", { name: "Use this computer" }).click();
+    await page.getByRole("button", { name: "Go to overview" }).click();
+    await vi.waitFor(() => expect(server.streams).toBe(1));
+    const others: Page[] = [];
+    const WINDOWS = 7;
+    for (let at = 0; at < WINDOWS; at++) {
+      const other = await context.newPage();
+      await other.goto(`${server.url}#/overview`);
+      await other.getByText("Idle").first().waitFor();
+      others.push(other);
+    }
+    expect(server.streams).toBe(1);
+    await server.host.pause(null);
+    for (const other of others) await other.getByText("Paused").first().waitFor();
+    // The window that has the stream goes.
+    await page.close();
+    await vi.waitFor(() => expect(server.streams).toBe(1));
+    await server.host.resume();
+    for (const other of others) await other.getByText("Idle").first().waitFor();
+    expect(server.streams).toBe(1);
+    await context.close();
+    await vi.waitFor(() => expect(server.streams).toBe(0));
+  });
+
   it("says that the runner is gone, and goes on by itself when it is back", async () => {
     await start();
     await page.getByRole("button", { name: "Use this computer" }).click();

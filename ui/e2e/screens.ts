@@ -19,8 +19,17 @@ export const SCREENS: Screen[] = [
   { name: "overview", address: "still#/overview" },
   { name: "overview-attention", address: "still&ask&hubpause&update&denied#/overview" },
   { name: "overview-waiting", address: "still&waiting&offline#/overview" },
+  { name: "overview-removed", address: "still&removed#/overview" },
   { name: "link", address: "still&link#/overview" },
   { name: "unpair", address: "still#/overview", act: (page) => page.locator("button.danger").first().click() },
+  {
+    name: "saved",
+    address: "still&saved#/jobs/j-17",
+    act: async (page) => {
+      await page.locator(".toggles button").last().click();
+      await page.locator(".news span").waitFor();
+    },
+  },
   { name: "jobs", address: "still#/jobs" },
   { name: "job-log", address: "still#/jobs/j-17" },
   { name: "job-screen", address: "still#/jobs/j-17", act: tab(/Screen|화면|\[Sçréé/) },

@@ -27,17 +27,17 @@ mod machine;
 mod pair;
 mod room;
 mod runs;
+mod save;
 mod signin;
+mod steer;
 mod terms;
 mod upkeep;
 mod view;
 mod work;
 
-use std::str::FromStr as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use everdict_contracts::Capability;
 use everdict_exec::HostEnv;
 use jiff::Timestamp;
 use secrecy::SecretString;
@@ -45,6 +45,7 @@ use tokio::sync::broadcast;
 
 use crate::autostart::Autostart;
 use crate::containers::{ContainerOptions, Containers};
+use crate::notices::QuietHours;
 use crate::paths::Paths;
 use crate::problem::{Problem, Result};
 use crate::secrets::EnvSecrets;
@@ -52,7 +53,6 @@ use crate::settings::Settings;
 use choices::ChoicesFile;
 use desk::{Desk, Frame};
 use history::History;
-use hold::Hold;
 use room::{Crew, Room};
 
 pub(crate) use clock::local as local_time;
@@ -136,7 +136,7 @@ impl Control {
         let state_dir = options.paths.state_dir();
         let frame = Frame {
             version: options.version.clone(),
-            machine: machine::read(),
+            machine: machine::read(&options.paths),
             tray_host: options.tray_host,
             // Until the first look, and rather wrong in this way than in the other: nothing is asked of it before.
             keyring: KeyringState::Ok,
@@ -264,76 +264,21 @@ impl Control {
         self.room.change(|desk| desk.shell.update = update);
     }
 
+    /// Pairs a runner of the embedded hub anew, in place of one that the hub refuses.
+    ///
+    /// # Errors
+    /// Input when there is no such runner or it is another hub's (`not_own_hub`), else as
+    /// [`Control::pair_this_computer`].
+    pub async fn pair_again(&self, runner_id: &str) -> Result<()> {
+        self.room.pair_again(runner_id).await
+    }
+
     /// Stops a runner and forgets it, whatever its hub says.
     ///
     /// # Errors
     /// Input when there is no such runner; a problem about this machine when something of it stays.
     pub async fn unpair(&self, runner_id: &str) -> Result<()> {
         self.room.unpair(runner_id).await
-    }
-
-    /// Takes no new jobs for so many seconds; without a number until [`Control::resume`]. Running jobs go on.
-    ///
-    /// # Errors
-    /// A problem about this machine when the wish can't be kept for the next start; it holds for this one.
-    pub async fn pause(&self, seconds: Option<u64>) -> Result<()> {
-        self.hold_back(Hold::new(seconds, Timestamp::now())).await
-    }
-
-    /// Takes no new jobs from now on; paused until [`Control::resume`] once the running ones are over.
-    ///
-    /// # Errors
-    /// As [`Control::pause`].
-    pub async fn finish_then_pause(&self) -> Result<()> {
-        self.hold_back(Hold::AfterJobs).await
-    }
-
-    async fn hold_back(&self, hold: Hold) -> Result<()> {
-        let kept = self.room.choose(|choices| choices.hold = hold);
-        self.room.apply_hold(&*self.room.crew.lock().await);
-        kept
-    }
-
-    /// Takes jobs again, and tries again to start the runners that could not be.
-    ///
-    /// # Errors
-    /// As [`Control::pause`].
-    pub async fn resume(&self) -> Result<()> {
-        let kept = self.room.choose(|choices| choices.hold = Hold::None);
-        let mut crew = self.room.crew.lock().await;
-        self.room.apply_hold(&crew);
-        self.room.forget_stuck(&mut crew);
-        self.room.reconcile(&mut crew).await;
-        kept
-    }
-
-    /// Offers a capability, or stops offering it, from the next lease on.
-    ///
-    /// # Errors
-    /// Input when there is no such capability; about this machine as [`Control::pause`].
-    pub async fn set_capability(&self, name: &str, on: bool) -> Result<()> {
-        let capability = Capability::from_str(name).map_err(|error| {
-            Problem::input("this capability is not known here")
-                .because(error)
-                .coded("capability_unknown")
-        })?;
-        let room = &self.room;
-        let kept = room.choose(|choices| {
-            if on {
-                choices.switched_off.remove(&capability);
-            } else {
-                choices.switched_off.insert(capability);
-            }
-        });
-        let off = room.desk().choices.switched_off.clone();
-        room.switched_off.send_replace(off.clone());
-        for member in &room.crew.lock().await.members {
-            if let Some(handle) = &member.handle {
-                handle.switch_off(off.clone());
-            }
-        }
-        room.look_at_capabilities();
-        kept
     }
 
     /// Submits the sample case to the embedded hub; returns the id of the run.
@@ -396,23 +341,6 @@ impl Control {
             .ok_or_else(unknown_job)
     }
 
-    /// Stops a running job; its hub is told that the case was cancelled.
-    ///
-    /// # Errors
-    /// Input when no such job runs.
-    pub fn stop_job(&self, id: &str) -> Result<()> {
-        let desk = self.room.desk();
-        let key = desk
-            .live
-            .iter()
-            .find(|live| live.job.id == id)
-            .map(|live| &live.key);
-        match key {
-            Some(key) if self.room.works.stop(key) => Ok(()),
-            _ => Err(unknown_job()),
-        }
-    }
-
     /// Lists every setting with the value in force and its documentation.
     #[must_use]
     pub fn settings(&self) -> Vec<SettingView> {
@@ -431,6 +359,13 @@ impl Control {
         self.room.apply_settings(settings).await;
         self.room.nudge.notify_one();
         Ok(self.settings())
+    }
+
+    /// When the person wants to be told nothing; `None` when they don't want to be told anything at all.
+    #[must_use]
+    pub fn notifications(&self) -> Option<QuietHours> {
+        let settings = self.room.settings();
+        settings.notifications.then_some(settings.quiet_hours)
     }
 
     /// Lists what the person allowed or refused for good.

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use crate::problem::{Problem, Result};
 use everdict_contracts::Verdict;
-pub use preview::{Contents, Found, preview};
+pub use preview::{Contents, Found, FoundCase, preview};
 
 /// More problems than this scroll the first ones away.
 const MAX_SHOWN: usize = 20;

@@ -214,6 +214,19 @@ impl HubClient {
         self.send(Method::POST, "harnesses", Some(body)).await
     }
 
+    /// Tells whether a harness is registered.
+    ///
+    /// # Errors
+    /// Any [`HubFault`].
+    pub async fn knows_harness(&self, id: &str, version: &str) -> Result<bool, HubFault> {
+        let request = self.request(Method::GET, &["harnesses", id, version]);
+        match self.decode::<Value>(request).await {
+            Ok(_) => Ok(true),
+            Err(HubFault::NotFound { .. }) => Ok(false),
+            Err(fault) => Err(fault),
+        }
+    }
+
     /// Reads the log of a run as it is now.
     ///
     /// # Errors

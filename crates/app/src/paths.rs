@@ -107,6 +107,18 @@ impl Paths {
         self.data.join("hub")
     }
 
+    /// Returns the folder of what the person keeps and has no folder of their own for.
+    #[must_use]
+    pub fn saved_dir(&self) -> PathBuf {
+        self.data.join("saved")
+    }
+
+    /// Returns the folder of everything that lasts: the embedded hub's database above all.
+    #[must_use]
+    pub fn data_dir(&self) -> &Path {
+        &self.data
+    }
+
     /// Returns the folder under which each case gets its scratch directory.
     #[must_use]
     pub fn work_root(&self) -> PathBuf {

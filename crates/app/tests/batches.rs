@@ -74,26 +74,56 @@ async fn done(control: &Control, batch: &str) -> BatchDetail {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_harness_that_nobody_could_run_is_named_by_the_preview_and_refused_by_the_hub() {
+    let home = tempfile::tempdir().unwrap();
+    let control = paired(home.path()).await;
+    let named = json!({"harness": {"id": "echo", "version": "10"}, "case": case("yes", "hello")}).to_string();
+    let missing = control.preview_file("named.json", &named).await.unwrap();
+    assert_eq!(missing.problems.len(), 1, "{missing:?}");
+    assert!(missing.problems[0].message.contains("echo@10 is not registered"));
+    let refused = control
+        .submit_file(("named.json", &named), None, None, None)
+        .await
+        .unwrap_err();
+    assert!(
+        refused
+            .to_string()
+            .contains("echo@10 is not registered in this workspace"),
+        "{refused}"
+    );
+    assert_eq!(control.batches().await.unwrap(), [], "nothing is kept of it");
+    let hello = harness("echo hello");
+    let seen = control.preview_file("h.json", &hello).await.unwrap();
+    assert_eq!(seen.kind, FileKind::Harness);
+    control
+        .submit_file(("h.json", &hello), None, None, None)
+        .await
+        .unwrap();
+    let known = control.preview_file("named.json", &named).await.unwrap();
+    assert_eq!(known.problems, [], "it is registered now");
+    control.leave(Leave::Now).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_dataset_is_previewed_submitted_counted_and_compared() {
     let home = tempfile::tempdir().unwrap();
     let control = paired(home.path()).await;
-    let none = control.preview_file("bad.jsonl", "{\"id\": 1}\n{oops").unwrap();
+    let none = control
+        .preview_file("bad.jsonl", "{\"id\": 1}\n{oops")
+        .await
+        .unwrap();
     assert_eq!(none.problems.len(), 2, "{none:?}");
     assert_eq!(control.batches().await.unwrap(), []);
 
     let file = [case("yes", "hello"), case("no", "goodbye")]
         .map(|case| case.to_string())
         .join("\n");
-    let seen = control.preview_file("two.jsonl", &file).unwrap();
+    let seen = control.preview_file("two.jsonl", &file).await.unwrap();
     assert_eq!(
         (seen.kind, seen.cases.len(), seen.problems.len()),
         (FileKind::Dataset, 2, 0)
     );
     let (hello, goodbye) = (harness("echo hello"), harness("echo goodbye!"));
-    assert_eq!(
-        control.preview_file("h.json", &hello).unwrap().kind,
-        FileKind::Harness
-    );
     for harness in [&hello, &goodbye] {
         let registered = control
             .submit_file(("h.json", harness), None, None, None)
@@ -146,8 +176,11 @@ async fn a_batch_that_is_stopped_runs_nothing_more() {
     let home = tempfile::tempdir().unwrap();
     let control = paired(home.path()).await;
     control.pause(None).await.unwrap();
+    let hello = harness("echo hello");
+    let seen = control.preview_file("h.json", &hello).await.unwrap();
+    assert_eq!(seen.kind, FileKind::Harness);
     control
-        .submit_file(("h.json", &harness("echo hello")), None, None, None)
+        .submit_file(("h.json", &hello), None, None, None)
         .await
         .unwrap();
     let file = json!([case("a", "hello"), case("b", "hello")]).to_string();

@@ -7,9 +7,12 @@ use std::time::{Duration, Instant};
 
 use everdict_app::control::{
     AppEvent, AppSnapshot, AppState, CapabilityState, Control, ControlOptions, JobOutcome, Leave,
-    ScoreStatus, TokenPlace,
+    ScoreStatus, SettingValue, TokenPlace,
 };
-use everdict_app::{ContainerOptions, EnvSecrets, Paths, Registrations, Settings};
+use everdict_app::{
+    ContainerOptions, EnvSecrets, HubClient, HubHost, HubOptions, Paths, Registrations, SecretName, Settings,
+    StoreKind, secrets,
+};
 use everdict_exec::HostEnv;
 
 /// A case takes two seconds alone; two busy cores may need ten times that.
@@ -171,6 +174,115 @@ async fn a_paused_machine_takes_nothing_also_after_a_restart() {
     let none = control.set_capability("teleport", true).await.unwrap_err();
     assert_eq!(none.code(), "capability_unknown");
     control.leave(Leave::AfterJobs).await;
+}
+
+/// C47.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_runner_that_its_hub_removed_says_so_and_is_unpaired_without_the_hub() {
+    let (home, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let hub = HubHost::start(&HubOptions {
+        data_dir: elsewhere.path().to_owned(),
+        database: None,
+        listen: "127.0.0.1:0".parse().unwrap(),
+        lease_ttl: None,
+        oidc: None,
+    })
+    .await
+    .unwrap();
+    let key = hub.create_api_key("acme", "admin").await.unwrap();
+    let control = start(home.path(), SETTINGS);
+    control
+        .pair_with_api_key(hub.url().as_str(), key.clone(), "bench", TokenPlace::File)
+        .await
+        .unwrap();
+    let seen = until(&control, "idle", |seen| seen.state == AppState::Idle).await;
+    let runner = seen.runners[0].id.clone();
+    assert_eq!(
+        control.reconnect("nobody").await.unwrap_err().code(),
+        "runner_unknown"
+    );
+    let client = HubClient::new(hub.url().clone(), Some(key)).unwrap();
+    client.revoke_runner(&runner.as_str().into()).await.unwrap();
+    control.reconnect(&runner).await.unwrap();
+    let seen = until(&control, "the removal to be told", |seen| {
+        seen.cause.as_deref() == Some("removed")
+    })
+    .await;
+    assert_eq!(seen.state, AppState::Attention);
+    assert!(
+        seen.state_text.starts_with("removed by the hub"),
+        "{}",
+        seen.state_text
+    );
+    hub.stop().await.unwrap();
+    let refused = control.pair_again(&runner).await.unwrap_err();
+    assert_eq!(refused.code(), "not_own_hub");
+    control.unpair(&runner).await.unwrap();
+    assert_eq!(control.snapshot().state, AppState::Unpaired);
+    assert_eq!(files_with(home.path(), b"rnr_"), Vec::<String>::new());
+    control.leave(Leave::Now).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn this_computer_is_paired_again_in_one_step_after_its_hub_lost_the_runner() {
+    let home = tempfile::tempdir().unwrap();
+    let control = start(home.path(), SETTINGS);
+    let seen = paired(&control).await;
+    let old = &seen.runners[0];
+    let paths = Paths::under(home.path());
+    let known = Registrations::at(paths.registrations_file()).list().unwrap();
+    let hub = known[0].hub().unwrap();
+    let store = secrets::open(StoreKind::File, &paths, &EnvSecrets::default());
+    let key = store.get(&SecretName::api_key(&hub)).await.unwrap();
+    let client = HubClient::new(hub, Some(key)).unwrap();
+    client.revoke_runner(&old.id.as_str().into()).await.unwrap();
+    control.reconnect(&old.id).await.unwrap();
+    until(&control, "the removal to be told", |seen| {
+        seen.cause.as_deref() == Some("removed")
+    })
+    .await;
+    control.pair_again(&old.id).await.unwrap();
+    let seen = until(&control, "idle", |seen| seen.state == AppState::Idle).await;
+    let [new] = seen.runners.as_slice() else {
+        panic!("one runner: {seen:#?}")
+    };
+    assert_eq!((new.label.as_str(), new.embedded), ("bench", true));
+    assert_ne!(new.id, old.id);
+    control.submit_sample().await.unwrap();
+    until(&control, "the sample to pass", |seen| seen.today.passed == 1).await;
+    control.leave(Leave::AfterJobs).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_text_is_kept_as_a_file_and_notifications_follow_the_settings() {
+    let home = tempfile::tempdir().unwrap();
+    let control = start(home.path(), SETTINGS);
+    let path = control
+        .save_text("../case 1.log", "a line".to_owned())
+        .await
+        .unwrap();
+    assert!(Path::new(&path).starts_with(home.path()), "{path}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "a line");
+    assert!(control.notifications().is_some());
+    control
+        .save_setting(
+            "notifications.quiet_from",
+            Some(&SettingValue::Text("22:00".to_owned())),
+        )
+        .await
+        .unwrap();
+    assert_eq!(control.notifications().map(|quiet| quiet.from), Some(22 * 60));
+    let views = control
+        .save_setting("notifications.show", Some(&SettingValue::Switch(false)))
+        .await
+        .unwrap();
+    assert_eq!(control.notifications(), None);
+    let shown = views
+        .iter()
+        .find(|view| view.key == "notifications.show")
+        .unwrap();
+    assert!(!shown.at_start, "it counts at once");
+    control.leave(Leave::Now).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -15,6 +15,10 @@ pub trait Progress: Send + Sync {
     /// One line of output or of the runner's own remarks, without its end, at most 16 000 characters.
     fn log(&self, line: &str);
 
+    /// One line that a part of the case's surroundings printed, by its name: a service, a store, the browser. As
+    /// [`Progress::log`] otherwise. Nobody has to look: the result carries the ends of these logs.
+    fn log_of(&self, _part: &str, _line: &str) {}
+
     /// New trace events, in order; each event comes once.
     fn trace(&self, events: Vec<TraceEvent>);
 

@@ -8,7 +8,7 @@ mod trace_file;
 
 use std::time::Duration;
 
-use everdict_contracts::{CaseJob, CommandTraceSpec, ErrorEvent, Fault, HarnessSpec};
+use everdict_contracts::{BUILT_IN_HARNESSES, CaseJob, CommandTraceSpec, ErrorEvent, Fault, HarnessSpec};
 
 use crate::context::CaseContext;
 use crate::recorder::Recorder;
@@ -60,7 +60,8 @@ impl Harness {
             )?)),
             "scripted" => Ok(Self::Scripted),
             other => Err(Fault::bad_request(format!(
-                "harness.id: `{other}` is no built-in harness (claude-code, scripted), and the job carries no spec for it"
+                "harness.id: `{other}` is no built-in harness ({}), and the job carries no spec for it",
+                BUILT_IN_HARNESSES.join(", ")
             ))),
         }
     }

@@ -33,6 +33,16 @@ mod span;
 mod template;
 mod world;
 
+use everdict_contracts::{EvalCase, Fault};
+
 pub use context::{CaseContext, Progress};
 pub use job::run_leased_job;
+/// Checks the graders of a case as a run of it would, before there is one.
+///
+/// # Errors
+/// `BAD_REQUEST` naming the JSON path of the first unknown id, unusable config or pattern.
+pub fn check_graders(case: &EvalCase) -> Result<(), Fault> {
+    everdict_graders::plan(case).map(drop)
+}
+
 pub use service::{CallbackHost, CaseBrowser, DockerTopologies, TopologyPort, TopologyUse};

@@ -195,6 +195,10 @@ impl Progress for Covered {
         self.inner.log(&self.mask.text(line));
     }
 
+    fn log_of(&self, part: &str, line: &str) {
+        self.inner.log_of(part, &self.mask.text(line));
+    }
+
     fn trace(&self, events: Vec<TraceEvent>) {
         let events = events.into_iter().filter_map(|event| self.cover(event));
         self.inner.trace(events.collect());

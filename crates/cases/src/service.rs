@@ -13,6 +13,7 @@ mod evidence;
 mod explain;
 mod http;
 mod interpolate;
+mod live;
 mod logs;
 mod marks;
 mod multipart;
@@ -86,20 +87,31 @@ impl<'a> ServiceTopologyBackend<'a> {
         marks.mark("topology_ready", ready_words(&plan, &marks));
         logs.skip_what_is_there(topology.as_ref(), &plan.spec, &prepare)
             .await;
-        let worked = {
-            let stage = Stage {
-                plan: &plan,
-                http: &http,
-                ctx,
-                topology: topology.as_ref(),
-                scope: &scope,
-                logs: &logs,
-            };
-            stage.work(&prepare, &mut marks).await
+        let shown = live::Members {
+            topology: topology.as_ref(),
+            names: logs::members(&plan.spec),
+            from_start: logs.are_all_its_own(),
+            progress: ctx.progress.as_ref(),
         };
-        let graded = match worked {
-            Ok(work) => verdict::grade(&mut plan, topology.as_ref(), &scope, ctx, work).await,
-            Err(fault) => Err(fault),
+        let graded = {
+            let graded = async {
+                let stage = Stage {
+                    plan: &plan,
+                    http: &http,
+                    ctx,
+                    topology: topology.as_ref(),
+                    scope: &scope,
+                    logs: &logs,
+                };
+                let work = stage.work(&prepare, &mut marks).await?;
+                verdict::grade(&mut plan, topology.as_ref(), &scope, ctx, work).await
+            };
+            tokio::select! {
+                biased;
+                graded = graded => graded,
+                // Never ends: it is there for as long as the case is.
+                never = shown.show() => match never {},
+            }
         };
         let afterwards = Patience::new(&CancellationToken::new(), CLEAN_LIMIT);
         let result = match graded {

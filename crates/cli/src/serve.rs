@@ -180,6 +180,7 @@ fn state_words(view: &RunnerView) -> String {
         RunnerState::Running => format!("Running {}", view.runner.active.len()),
         RunnerState::Offline { detail, .. } => format!("Can't reach the hub: {detail}"),
         RunnerState::Revoked { .. } => "Access revoked; pair again (everdict-runner pair)".to_owned(),
+        RunnerState::Removed { .. } => "Removed by the hub; pair again (everdict-runner pair)".to_owned(),
         RunnerState::UpdateRequired { server_protocol } => match server_protocol {
             Some(protocol) => format!("The hub needs a newer runner (protocol {protocol})"),
             None => "The hub needs a newer runner".to_owned(),

@@ -22,6 +22,9 @@ pub use command::{CommandHarness, CommandTraceSpec, LiveScreenSpec};
 pub use resolve::resolve;
 pub use service::ServiceHarness;
 
+/// The harnesses that need no spec: a runner brings them. Set by the protocol.
+pub const BUILT_IN_HARNESSES: &[&str] = &["claude-code", "scripted"];
+
 /// A harness, resolved: no pins or secrets left to look up.
 #[expect(
     clippy::large_enum_variant,

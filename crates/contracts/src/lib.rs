@@ -49,8 +49,8 @@ pub use harness::service::*;
 pub use harness::target::*;
 pub use harness::template::*;
 pub use harness::{
-    EnvMap, EnvValue, HarnessSpec, ModelBinding, ModelRef, ModelRefEnv, ProcessHarness, SecretRef,
-    SecretScope, resolve,
+    BUILT_IN_HARNESSES, EnvMap, EnvValue, HarnessSpec, ModelBinding, ModelRef, ModelRefEnv, ProcessHarness,
+    SecretRef, SecretScope, resolve,
 };
 pub use ids::{CaseId, CorrelationId, JobId, RunId, RunnerId, SecretText, Subject, WorkspaceId};
 pub use job::*;

@@ -10,6 +10,9 @@ use crate::lease::{AttemptToken, attempt_of};
 use crate::trace::TraceEvent;
 use crate::track::TrackEntry;
 
+/// In the data of a refused session (401): the runner of this token was removed from the hub, and is not just unknown.
+pub const REASON_REMOVED: &str = "runner_removed";
+
 /// The reason given when a push quotes no token.
 pub const REASON_NO_TOKEN: &str = "no attempt token (update the runner)";
 /// The reason given when the token is not that of a lease one may write to.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use everdict_contracts::{
-    CaseJob, CorrelationId, ErrorCode, Fault, HarnessSpec, JobId, Placement, Priority, RunRequest,
-    RuntimeTarget, Subject, WorkspaceId, decode, required_capabilities,
+    BUILT_IN_HARNESSES, CaseJob, CorrelationId, ErrorCode, Fault, HarnessSpec, JobId, Placement, Priority,
+    RunRequest, RuntimeTarget, Subject, WorkspaceId, decode, required_capabilities,
 };
 use everdict_store::{NewRun, Outcome, RunFinish, RunRow, RunStatus, Write};
 use uuid::Uuid;
@@ -197,7 +197,14 @@ async fn registered(
         .harness(workspace.as_str(), &named.id, &named.version);
     match found.await.map_err(storage)? {
         Some(row) => Ok(Some(decode(&row.spec)?)),
-        None => Ok(None),
+        None if BUILT_IN_HARNESSES.contains(&named.id.as_str()) => Ok(None),
+        // No runner could do more than fail it, which would look like a verdict.
+        None => Err(Fault::bad_request(format!(
+            "harness: {named} is not registered in this workspace, and `{}` is no built-in harness ({}); register it \
+             first, or send its spec with the run (harnessSpec)",
+            named.id,
+            BUILT_IN_HARNESSES.join(", ")
+        ))),
     }
 }
 

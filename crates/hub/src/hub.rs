@@ -76,13 +76,9 @@ impl Hub {
         for runner in store.runners().await? {
             roster.insert(runner);
         }
+        roster.remember_removed(store.removed_runners().await?);
         let tasks = TaskTracker::new();
         let desk = desk(&store, &config, &tasks).await?;
-        if store.is_shared() {
-            for (id, reason) in store.paused().await? {
-                roster.pause_any(&RunnerId::from(id), Some(reason));
-            }
-        }
         let sessions = Sessions::new(session_key(&store).await?);
         let shared = Arc::new(Shared {
             config,

@@ -18,7 +18,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
-use everdict_contracts::{ErrorCode, Fault};
+use everdict_contracts::{ErrorCode, Fault, REASON_REMOVED};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, FuturesUnordered, StreamExt};
 use serde::Deserialize;
@@ -133,7 +133,8 @@ async fn quiet(closing: &CancellationToken, stop: &CancellationToken) -> bool {
 }
 
 async fn authenticate(shared: &Hubbed, headers: &HeaderMap) -> Result<Arc<Principal>, Refused> {
-    let principal = match api::bearer(headers) {
+    let credential = api::bearer(headers);
+    let principal = match credential {
         Some(credential) => shared
             .principal(credential)
             .await
@@ -142,7 +143,16 @@ async fn authenticate(shared: &Hubbed, headers: &HeaderMap) -> Result<Arc<Princi
     };
     principal.ok_or_else(|| {
         let text = "MCP requires OAuth authentication (see resource_metadata).";
-        let mut refused = Refused::from(Fault::new(ErrorCode::Unauthenticated, text));
+        let fault = if credential.is_some_and(|credential| shared.was_removed(credential)) {
+            Fault::new(
+                ErrorCode::Unauthenticated,
+                "This runner was removed; pair the machine again.",
+            )
+            .with_data("reason", REASON_REMOVED)
+        } else {
+            Fault::new(ErrorCode::Unauthenticated, text)
+        };
+        let mut refused = Refused::from(fault);
         let base = api::base_url(headers);
         let value = format!("Bearer resource_metadata=\"{base}/.well-known/oauth-protected-resource\"");
         refused.challenge = HeaderValue::from_str(&value).ok();

@@ -1,7 +1,7 @@
 //! Pairing and revoking runners.
 
 use everdict_contracts::{Fault, PairBody, PairedRunner, RunnerId, RunnerMeta};
-use everdict_store::{RunnerRow, SharedWrite, Write};
+use everdict_store::{Outcome, RunnerRow, Write};
 use uuid::Uuid;
 
 use crate::auth::{self, Action, Principal};
@@ -42,6 +42,7 @@ pub(crate) async fn pair(
         last_seen_at: None,
         version: None,
         protocol: None,
+        paused: None,
     };
     shared
         .store
@@ -74,7 +75,7 @@ pub(crate) async fn pair(
 }
 
 /// Pauses one of the caller's runners for a reason, or ends that. What it runs goes on; its waiting calls are answered at
-/// once.
+/// once. The pause is kept over restarts of the hub.
 pub(crate) async fn pause(
     shared: &Shared,
     principal: &Principal,
@@ -83,14 +84,18 @@ pub(crate) async fn pause(
 ) -> Result<(), Fault> {
     let subject = principal.allow(Action::RunnersManage)?;
     let owner = Owner::Personal(subject.clone());
-    if !shared.roster.pause(&owner, id, reason.clone()) {
+    if !shared.roster.holds(&owner, id) {
         return Err(Fault::not_found(format!("no runner {id} of yours")));
     }
-    if shared.store.is_shared() {
-        let news = shared.news(&[News::Paused(id.to_string(), reason.clone())]);
-        let runner = id.to_string();
-        let pause = Write::Shared(SharedWrite::Pause { runner, reason });
-        shared.store.write_telling(pause, news).await.map_err(storage)?;
+    let write = Write::PauseRunner {
+        owner: owner.to_string(),
+        id: id.to_string(),
+        reason: reason.clone(),
+    };
+    let news = shared.news(&[News::Paused(id.to_string(), reason.clone())]);
+    let stored = shared.store.write_telling(write, news).await.map_err(storage)?;
+    if stored == Outcome::Refused || !shared.roster.pause(&owner, id, reason) {
+        return Err(Fault::not_found(format!("no runner {id} of yours")));
     }
     shared.desk.dismiss(&Member {
         owner,
@@ -107,6 +112,7 @@ pub(crate) async fn revoke(shared: &Shared, principal: &Principal, id: &RunnerId
     let write = Write::DeleteRunner {
         owner: owner.to_string(),
         id: id.to_string(),
+        at: clock::now(),
     };
     let news = shared.news(&[News::Revoked(owner.to_string(), id.to_string())]);
     shared.store.write_telling(write, news).await.map_err(storage)?;

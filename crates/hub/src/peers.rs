@@ -130,9 +130,6 @@ async fn read_again(hub: &Hubbed) -> Result<(), StoreError> {
     for runner in runners {
         hub.roster.refresh(runner);
     }
-    for (id, reason) in hub.store.paused().await? {
-        hub.roster.pause_any(&RunnerId::from(id), Some(reason));
-    }
     for run in hub.live.followed() {
         match hub.store.standing(&run).await? {
             Some(standing) if !standing.status.is_finished() => {

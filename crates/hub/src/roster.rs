@@ -1,6 +1,6 @@
 //! The runners of a hub: who they are, what they said about themselves, whether they are online.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use everdict_contracts::{
@@ -35,8 +35,6 @@ struct Entry {
     status: Option<(String, StatusLevel, Millis)>,
     /// The status that other hubs know.
     status_told: Option<String>,
-    /// Why it gets no jobs. Not stored: a hub that starts anew has ended its maintenance.
-    paused: Option<String>,
 }
 
 /// What a dispatcher needs to know of a runner.
@@ -59,6 +57,8 @@ struct Book {
     by_id: HashMap<RunnerId, Entry>,
     by_token: HashMap<String, RunnerId>,
     by_owner: HashMap<Owner, Vec<RunnerId>>,
+    /// Token hashes of the runners that were removed.
+    removed: HashSet<String>,
 }
 
 /// Every runner, in memory; changes come back as writes for the caller to store.
@@ -90,7 +90,6 @@ impl Roster {
             row,
             status: None,
             status_told: None,
-            paused: None,
         };
         book.by_id.insert(id, entry);
     }
@@ -103,6 +102,8 @@ impl Roster {
             if let Some(entry) = book.by_id.get_mut(&id) {
                 if entry.row.last_seen_at < row.last_seen_at {
                     entry.row = row;
+                } else {
+                    entry.row.paused = row.paused;
                 }
                 return;
             }
@@ -170,7 +171,7 @@ impl Roster {
     pub(crate) fn pause_any(&self, id: &RunnerId, reason: Option<String>) -> Option<Member> {
         let mut book = self.book();
         let entry = book.by_id.get_mut(id)?;
-        entry.paused = reason;
+        entry.row.paused = reason;
         Some(Member {
             owner: Owner::parse(&entry.row.owner),
             runner: id.clone(),
@@ -188,8 +189,19 @@ impl Roster {
         }
         if let Some(entry) = book.by_id.remove(id) {
             book.by_token.remove(&entry.row.token_hash);
+            book.removed.insert(entry.row.token_hash);
         }
         true
+    }
+
+    /// Remembers the tokens of runners that were removed.
+    pub(crate) fn remember_removed(&self, hashes: Vec<String>) {
+        self.book().removed.extend(hashes);
+    }
+
+    /// Whether a token was that of a runner that was removed.
+    pub(crate) fn was_removed(&self, hash: &str) -> bool {
+        self.book().removed.contains(hash)
     }
 
     /// Finds the runner of a token and the workspace it was paired in.
@@ -203,6 +215,12 @@ impl Roster {
         Some((member, WorkspaceId::from(entry.row.workspace.as_str())))
     }
 
+    /// Says whether a runner is this owner's.
+    pub(crate) fn holds(&self, owner: &Owner, id: &RunnerId) -> bool {
+        let book = self.book();
+        book.by_owner.get(owner).is_some_and(|ids| ids.contains(id))
+    }
+
     /// Pauses a runner of this owner for a reason, or ends that. Returns false when the owner has no such runner.
     pub(crate) fn pause(&self, owner: &Owner, id: &RunnerId, reason: Option<String>) -> bool {
         let mut book = self.book();
@@ -211,13 +229,13 @@ impl Roster {
         }
         book.by_id
             .get_mut(id)
-            .map(|entry| entry.paused = reason)
+            .map(|entry| entry.row.paused = reason)
             .is_some()
     }
 
     /// Why a runner gets no jobs now.
     pub(crate) fn paused(&self, id: &RunnerId) -> Option<String> {
-        self.book().by_id.get(id)?.paused.clone()
+        self.book().by_id.get(id)?.row.paused.clone()
     }
 
     /// Says whether a runner has not been revoked.
@@ -362,7 +380,7 @@ fn meta(entry: &Entry, now: Millis) -> RunnerMeta {
         protocol: row.protocol,
         update_required: (row.protocol.unwrap_or_default() < PROTOCOL_VERSION).then_some(true),
         status,
-        paused: entry.paused.clone(),
+        paused: row.paused.clone(),
     }
 }
 
@@ -384,6 +402,7 @@ mod tests {
             last_seen_at: None,
             version: None,
             protocol: None,
+            paused: None,
         });
         (roster, RunnerId::from("r-1"))
     }
@@ -435,5 +454,6 @@ mod tests {
         assert!(roster.by_token("hash").is_some());
         assert!(roster.remove(&Owner::parse("ann"), &id));
         assert!(roster.by_token("hash").is_none());
+        assert!(roster.was_removed("hash") && !roster.was_removed("other"));
     }
 }

@@ -65,6 +65,11 @@ impl Shared {
         Ok(None)
     }
 
+    /// Whether a credential was that of a runner that was removed.
+    pub(crate) fn was_removed(&self, credential: &str) -> bool {
+        credential.starts_with("rnr_") && self.roster.was_removed(&auth::hash(credential))
+    }
+
     /// Carries out what the queue decided, beside the call that made it decide.
     pub(crate) fn carry_out(self: &Arc<Self>, effects: Vec<Effect>) {
         for effect in effects {

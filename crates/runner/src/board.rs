@@ -204,10 +204,11 @@ impl Board {
         self.refresh(|snapshot| snapshot.counters.count(outcome));
     }
 
-    pub(crate) fn log_line(&self, job_id: &JobId, line: &str) {
+    pub(crate) fn log_line(&self, job_id: &JobId, part: Option<&str>, line: &str) {
         if self.shared.events.receiver_count() > 0 {
             self.emit(RunnerEvent::LogLine {
                 job_id: job_id.clone(),
+                part: part.map(str::to_owned),
                 line: line.to_owned(),
             });
         }

@@ -4,6 +4,7 @@
 //! the newest lines are left out and an explicit gap says how many. Everything here is best effort: the result carries the whole trace.
 
 mod buffer;
+mod sights;
 mod spool;
 
 use std::path::PathBuf;
@@ -20,6 +21,13 @@ use crate::backoff::Backoff;
 use crate::board::Board;
 use crate::hub::{Hub, Push};
 use buffer::{Batch, Buffer};
+
+/// Whose stream of a job's log is the runner's own.
+const OWN_STREAM: &str = "runner";
+/// Whose is the agent's.
+const AGENT_STREAM: &str = "agent";
+/// Whose is the browser's.
+const BROWSER_STREAM: &str = "browser";
 
 /// Lines that come within this travel in one call: an agent prints in bursts, and nobody reads faster.
 const LOG_WINDOW: Duration = Duration::from_millis(100);
@@ -202,9 +210,21 @@ enum Stop {
 
 impl everdict_cases::Progress for Evidence {
     fn log(&self, line: &str) {
-        self.shared.board.log_line(&self.shared.job_id, line);
+        self.shared.board.log_line(&self.shared.job_id, None, line);
         self.buffer().push_line(line);
         self.shared.grown.notify_one();
+    }
+
+    /// For who looks on here: the hub gets the ends of these logs with the result.
+    fn log_of(&self, part: &str, line: &str) {
+        // The streams of a log are told apart by name, and these names are taken.
+        let taken = [OWN_STREAM, AGENT_STREAM, BROWSER_STREAM].contains(&part);
+        let part = if taken {
+            format!("{part} (container)")
+        } else {
+            part.to_owned()
+        };
+        self.shared.board.log_line(&self.shared.job_id, Some(&part), line);
     }
 
     fn trace(&self, events: Vec<TraceEvent>) {
@@ -216,6 +236,11 @@ impl everdict_cases::Progress for Evidence {
     }
 
     fn track(&self, entry: TrackEntry) {
+        if let Some(line) = sights::line(&entry) {
+            self.shared
+                .board
+                .log_line(&self.shared.job_id, Some(BROWSER_STREAM), &line);
+        }
         self.buffer().push_track(entry);
         self.shared.grown.notify_one();
     }

@@ -9,6 +9,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0001_initial.sql"),
     include_str!("../migrations/0002_key_expiry.sql"),
     include_str!("../migrations/0003_batches.sql"),
+    include_str!("../migrations/0004_runner_pause.sql"),
 ];
 
 /// Brings the schema up to date, one transaction per migration.

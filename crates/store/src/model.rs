@@ -51,6 +51,8 @@ pub struct RunnerRow {
     pub version: Option<String>,
     /// Lease protocol version, as reported.
     pub protocol: Option<i64>,
+    /// Why it gets no jobs, where somebody paused it.
+    pub paused: Option<String>,
 }
 
 /// What a runner reported about itself; absent fields stay as they are.

@@ -29,7 +29,7 @@ macro_rules! runner_columns {
     ($rest:literal) => {
         concat!(
             "SELECT owner, id, workspace, label, os, capabilities, token_hash, paired_at, last_seen_at, ",
-            "version, protocol FROM runners ",
+            "version, protocol, paused FROM runners ",
             $rest
         )
     };
@@ -93,6 +93,16 @@ impl Store {
         };
         let rows = Statement::new(sql).bind(value).all(self).await?;
         rows.iter().map(runner).collect()
+    }
+
+    /// Lists the token hashes of the runners that were removed.
+    pub async fn removed_runners(&self) -> Result<Vec<String>, StoreError> {
+        Statement::new("SELECT token_hash FROM removed_runners")
+            .all(self)
+            .await?
+            .iter()
+            .map(|row| row.get("token_hash"))
+            .collect()
     }
 
     /// Finds one harness version.
@@ -355,6 +365,7 @@ fn runner(row: &Row) -> Result<RunnerRow, StoreError> {
         last_seen_at: row.get("last_seen_at")?,
         version: row.get("version")?,
         protocol: row.get("protocol")?,
+        paused: row.get("paused")?,
     })
 }
 

@@ -76,13 +76,6 @@ pub enum SharedWrite {
         /// When.
         at: Millis,
     },
-    /// Pauses a runner for a reason, or ends that.
-    Pause {
-        /// The runner.
-        runner: String,
-        /// Why.
-        reason: Option<String>,
-    },
 }
 
 impl SharedWrite {
@@ -93,7 +86,7 @@ impl SharedWrite {
             | Self::Log { lease, .. }
             | Self::Event { lease, .. } => &lease.run,
             Self::Screen { run, .. } => run,
-            Self::Asker { runner, .. } | Self::Pause { runner, .. } => runner,
+            Self::Asker { runner, .. } => runner,
         }
     }
 }
@@ -275,19 +268,6 @@ impl Store {
     pub async fn runner(&self, id: &str) -> Result<Option<RunnerRow>, StoreError> {
         let all = self.runners_by(RunnerBy::Id, id).await?;
         Ok(all.into_iter().next())
-    }
-
-    /// Lists the runners that are paused, and why.
-    ///
-    /// # Errors
-    /// As every read.
-    pub async fn paused(&self) -> Result<Vec<(String, String)>, StoreError> {
-        Statement::new("SELECT id, paused FROM runners WHERE paused IS NOT NULL")
-            .all(self)
-            .await?
-            .iter()
-            .map(|row| Ok((row.get("id")?, row.get("paused")?)))
-            .collect()
     }
 
     /// Reads the latest screen of a run and when it came.

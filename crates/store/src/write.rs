@@ -33,12 +33,23 @@ pub enum Write {
     InsertRunner(RunnerRow),
     /// Stores what a runner reported about itself.
     TouchRunner(RunnerTouch),
-    /// Removes a runner of this owner; refused when there is none.
+    /// Pauses a runner of this owner for a reason, or ends that; refused when there is none.
+    PauseRunner {
+        /// Owner it must belong to.
+        owner: String,
+        /// The runner.
+        id: String,
+        /// Why; absent to end the pause.
+        reason: Option<String>,
+    },
+    /// Removes a runner of this owner and remembers its token as a removed one's; refused when there is none.
     DeleteRunner {
         /// Owner it must belong to.
         owner: String,
         /// The runner.
         id: String,
+        /// When.
+        at: Millis,
     },
     /// Adds a harness version; refused when the version exists, whatever its spec.
     InsertHarness(HarnessRow),
@@ -101,6 +112,7 @@ impl Write {
     pub(crate) fn is_single_statement(&self) -> bool {
         match self {
             Self::AppendLogs { lines, .. } => lines.len() == 1,
+            Self::DeleteRunner { .. } => false,
             _ => true,
         }
     }
@@ -123,7 +135,10 @@ impl Write {
             Self::DeleteExpiredApiKeys { .. } => "",
             Self::InsertRunner(row) => &row.id,
             Self::TouchRunner(touch) => &touch.id,
-            Self::DeleteRunner { id, .. } | Self::LeaseRun { id, .. } | Self::RequeueRun { id, .. } => id,
+            Self::PauseRunner { id, .. }
+            | Self::DeleteRunner { id, .. }
+            | Self::LeaseRun { id, .. }
+            | Self::RequeueRun { id, .. } => id,
             Self::InsertHarness(row) => &row.id,
             Self::InsertRun(run) => &run.id,
             Self::FinishRun(finish) => &finish.id,
@@ -155,6 +170,7 @@ impl Outcome {
 /// Turns a change into its statements; it was made when any of them changed a row.
 pub(crate) fn statements(write: &Write) -> Vec<Statement> {
     match write {
+        Write::DeleteRunner { owner, id, at } => delete_runner(owner, id, *at),
         Write::AppendLogs { run, lines } => lines.iter().map(|line| append_log(run, line)).collect(),
         Write::Tell => Vec::new(),
         single => vec![statement(single)],
@@ -177,10 +193,11 @@ fn statement(write: &Write) -> Statement {
         }
         Write::InsertRunner(row) => insert_runner(row),
         Write::TouchRunner(touch) => touch_runner(touch),
-        Write::DeleteRunner { owner, id } => {
-            Statement::new("DELETE FROM runners WHERE owner = $1 AND id = $2")
+        Write::PauseRunner { owner, id, reason } => {
+            Statement::new("UPDATE runners SET paused = $3 WHERE owner = $1 AND id = $2")
                 .bind(owner.clone())
                 .bind(id.clone())
+                .bind(reason.clone())
         }
         Write::InsertHarness(row) => insert_harness(row),
         Write::InsertRun(run) => insert_run(run),
@@ -203,7 +220,9 @@ fn statement(write: &Write) -> Statement {
                 .bind(name.clone())
                 .bind(value.clone())
         }
-        Write::AppendLogs { .. } | Write::Tell => unreachable!("BUG: these are not one statement"),
+        Write::AppendLogs { .. } | Write::DeleteRunner { .. } | Write::Tell => {
+            unreachable!("BUG: these are not one statement")
+        }
         Write::Shared(_) => unreachable!("BUG: a shared queue has statements of its own"),
     }
 }
@@ -226,8 +245,8 @@ fn insert_api_key(row: &ApiKeyRow) -> Statement {
 fn insert_runner(row: &RunnerRow) -> Statement {
     Statement::new(
         "INSERT INTO runners (owner, id, workspace, label, os, capabilities, token_hash, paired_at,
-                              last_seen_at, version, protocol)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT DO NOTHING",
+                              last_seen_at, version, protocol, paused)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT DO NOTHING",
     )
     .bind(row.owner.clone())
     .bind(row.id.clone())
@@ -240,6 +259,21 @@ fn insert_runner(row: &RunnerRow) -> Statement {
     .bind(row.last_seen_at)
     .bind(row.version.clone())
     .bind(row.protocol)
+    .bind(row.paused.clone())
+}
+
+/// The token first: without its row nothing would tell it.
+fn delete_runner(owner: &str, id: &str, at: Millis) -> Vec<Statement> {
+    let remember = Statement::new(
+        "INSERT INTO removed_runners (token_hash, removed_at)
+         SELECT token_hash, $3 FROM runners WHERE owner = $1 AND id = $2
+         ON CONFLICT DO NOTHING",
+    );
+    let delete = Statement::new("DELETE FROM runners WHERE owner = $1 AND id = $2");
+    vec![
+        remember.bind(owner.to_owned()).bind(id.to_owned()).bind(at),
+        delete.bind(owner.to_owned()).bind(id.to_owned()),
+    ]
 }
 
 fn touch_runner(touch: &RunnerTouch) -> Statement {

@@ -84,6 +84,7 @@ fn runner(id: &str) -> RunnerRow {
         last_seen_at: None,
         version: None,
         protocol: None,
+        paused: None,
     }
 }
 
@@ -360,10 +361,31 @@ async fn only_the_owner_removes_a_runner(store: Store) {
     let delete = |owner: &str| Write::DeleteRunner {
         owner: owner.into(),
         id: "r-1".into(),
+        at: 5,
     };
     assert_eq!(outcome(&store, delete("u-2")).await, Outcome::Refused);
+    assert!(store.removed_runners().await.unwrap().is_empty());
     assert_eq!(outcome(&store, delete("u-1")).await, Outcome::Applied);
     assert!(store.runners().await.unwrap().is_empty());
+    assert_eq!(store.removed_runners().await.unwrap(), ["hash-of-r-1"]);
+    assert_eq!(outcome(&store, delete("u-1")).await, Outcome::Refused);
+}
+
+async fn a_pause_is_kept_until_it_is_ended(store: Store) {
+    outcome(&store, Write::InsertRunner(runner("r-1"))).await;
+    let pause = |owner: &str, reason: Option<&str>| Write::PauseRunner {
+        owner: owner.into(),
+        id: "r-1".into(),
+        reason: reason.map(str::to_owned),
+    };
+    let why = async || store.runners().await.unwrap()[0].paused.clone();
+    assert_eq!(outcome(&store, pause("u-2", Some("x"))).await, Outcome::Refused);
+    assert_eq!(why().await, None);
+    let paused = outcome(&store, pause("u-1", Some("maintenance"))).await;
+    assert_eq!(paused, Outcome::Applied);
+    assert_eq!(why().await.as_deref(), Some("maintenance"));
+    assert_eq!(outcome(&store, pause("u-1", None)).await, Outcome::Applied);
+    assert_eq!(why().await, None);
 }
 
 async fn keys_and_secrets_are_found_by_name(store: Store) {
@@ -508,6 +530,7 @@ macro_rules! every_backend {
             a_harness_version_never_changes,
             a_runner_keeps_what_a_touch_leaves_out,
             only_the_owner_removes_a_runner,
+            a_pause_is_kept_until_it_is_ended,
             keys_and_secrets_are_found_by_name,
             only_keys_whose_time_is_over_are_cleared_away,
             many_writers_lose_nothing,

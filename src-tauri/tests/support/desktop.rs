@@ -322,7 +322,7 @@ impl Desktop {
         self.folder.path()
     }
 
-    pub(super) fn everdict_home(&self) -> std::path::PathBuf {
+    pub fn everdict_home(&self) -> std::path::PathBuf {
         self.folder.path().join("everdict")
     }
 

@@ -68,6 +68,12 @@ impl TeamHub {
         submitted.expect("the hub takes it");
     }
 
+    /// Counts the runs that are over.
+    pub fn ended(&self) -> usize {
+        let runs = self.runtime.block_on(self.client.runs(50)).expect("the runs");
+        runs.iter().filter(|run| run.status.is_final()).count()
+    }
+
     /// Counts the runs whose lease somebody holds.
     pub fn running(&self) -> usize {
         let runs = self.runtime.block_on(self.client.runs(50)).expect("the runs");

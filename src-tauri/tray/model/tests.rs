@@ -1,6 +1,5 @@
 use everdict_app::control::{
-    AskView, AutostartState, ConsentKind, CpuMeans, CpuShareView, InvitationView, KeyringState, MachineView,
-    NoticesState, RunnerView, TodayView, UpdateView, WaitingView,
+    AskView, AutostartState, ConsentKind, InvitationView, NoticesState, RunnerView, UpdateView, WaitingView,
 };
 use everdict_exec::HostEnv;
 
@@ -41,19 +40,8 @@ fn capability(name: &str, on: bool, state: CapabilityState) -> CapabilityView {
 
 fn snapshot(state: AppState) -> AppSnapshot {
     AppSnapshot {
-        seq: 1,
-        version: "0.1.0".into(),
-        machine: MachineView {
-            name: "bench".into(),
-            system: "Linux".into(),
-            arch: "x86_64".into(),
-            cpus: 8,
-        },
         state,
-        state_text: String::new(),
-        cause: None,
         last_answer_at: Some("2026-01-01T11:59:56Z".into()),
-        paused_until: None,
         runners: vec![runner("https://team.example")],
         capabilities: vec![
             capability("git", true, CapabilityState::Found),
@@ -61,25 +49,7 @@ fn snapshot(state: AppState) -> AppSnapshot {
             capability("gpu", true, CapabilityState::NotFound),
             capability("os-macos", true, CapabilityState::Found),
         ],
-        active: Vec::new(),
-        today: TodayView::default(),
-        keyring: KeyringState::Ok,
-        tray_host: true,
-        waiting: None,
-        awake: false,
-        asks: Vec::new(),
-        hub_pause: None,
-        cpu_share: CpuShareView {
-            percent: 100,
-            in_use: false,
-            means: CpuMeans::Unlimited,
-            text: String::new(),
-        },
-        settings_fault: None,
-        autostart: AutostartState::Off,
-        notices: NoticesState::Ok,
-        update: None,
-        deep_link: None,
+        ..AppSnapshot::blank()
     }
 }
 

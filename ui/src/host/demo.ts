@@ -74,6 +74,12 @@ async function picture(seq: number): Promise<FrameView> {
 }
 
 /** The host of `vite dev`: a day of work on a paired machine, or a fresh one with `?fresh`. */
+const REMOVED = {
+  state: "attention" as const,
+  cause: "removed",
+  stateText: "removed by the hub; pair again, or unpair it here",
+};
+
 export async function demoHost(search: string): Promise<Host> {
   const query = new URLSearchParams(search);
   if (query.has("fresh")) return expose(new ScriptedHost());
@@ -100,6 +106,7 @@ export async function demoHost(search: string): Promise<Host> {
         {
           ...runner("b81e44a0", "workbench (evals)", "https://team.example", false),
           ...(query.has("offline") ? offline : {}),
+          ...(query.has("removed") ? REMOVED : {}),
         },
       ],
       capabilities: [
@@ -141,6 +148,7 @@ export async function demoHost(search: string): Promise<Host> {
     batches: SAMPLE_BATCHES,
     comparisons: SAMPLE_COMPARISONS,
     previews: SAMPLE_PREVIEWS,
+    ...(query.has("saved") ? { saved: "/home/ann/Downloads" } : {}),
   });
   if (active[0] !== undefined && !query.has("still")) {
     const id = active[0].id;

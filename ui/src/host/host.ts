@@ -51,6 +51,10 @@ export interface Calls {
   acceptLink(label: string, allowFile: boolean): Promise<void>;
   dismissLink(): Promise<void>;
   unpair(runnerId: string): Promise<void>;
+  /** Forgets a runner of the hub inside this app, which refuses it, and pairs anew. */
+  pairAgain(runnerId: string): Promise<void>;
+  /** Drops a runner's connection and makes a new one at once. */
+  reconnect(runnerId: string): Promise<void>;
 
   /** Takes no new jobs for a time; `null` means until `resume`. */
   pause(forSeconds: number | null): Promise<void>;
@@ -97,6 +101,9 @@ export interface Calls {
   batch(id: string): Promise<BatchDetail>;
   compare(base: string, candidate: string): Promise<CompareView>;
   cancelBatch(id: string): Promise<void>;
+
+  /** Keeps a text as a new file; answers with where, or `null` where the browser asks the person itself. */
+  saveText(name: string, text: string): Promise<string | null>;
 }
 
 /** What the engine tells by itself, each until the function that it answers with is called. */
@@ -114,10 +121,7 @@ export interface Streams {
 }
 
 /** The engine behind the page. */
-export interface Host extends Calls, Streams {
-  /** Keeps a text as a file of the person's choice; absent where the host can't. */
-  saveText?: (name: string, text: string) => void;
-}
+export interface Host extends Calls, Streams {}
 
 function isFailure(value: unknown): value is Failure {
   return typeof value === "object" && value !== null && "code" in value && "message" in value;

@@ -1,6 +1,7 @@
 import type { Failure } from "./generated/contract";
 import { asFailure, type Host, type Stop } from "./host";
 import { hostOver, type Wire } from "./methods";
+import { shared } from "./shared";
 
 const TICKET = /^#ticket=([A-Za-z0-9._~-]{1,512})$/;
 
@@ -98,14 +99,17 @@ export async function httpHost(place: Location, history: History): Promise<Host>
     // A ticket that was used already is no harm while its cookie lives: the first call tells.
     await call("session", { ticket }).catch(() => {});
   }
-  return { ...hostOver({ call, subscribe }), saveText };
+  const one = hostOver({ call, subscribe });
+  const { watch } = hostOver({ call, subscribe: shared(subscribe) });
+  return { ...one, watch, saveText };
 }
 
-/** Keeps a text as a file by the browser's own download. */
-export function saveText(name: string, text: string): void {
+/** Keeps a text as a file by the browser's own download: the engine's machine may not be the person's. */
+export async function saveText(name: string, text: string): Promise<null> {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
   link.download = name;
   link.click();
   URL.revokeObjectURL(link.href);
+  return null;
 }

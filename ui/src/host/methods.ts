@@ -16,6 +16,8 @@ export const CALLS: CallTable = {
   acceptLink: { command: "accept_link", args: ["label", "allowFile"] },
   dismissLink: { command: "dismiss_link", args: [] },
   unpair: { command: "unpair", args: ["runnerId"] },
+  pairAgain: { command: "pair_again", args: ["runnerId"] },
+  reconnect: { command: "reconnect", args: ["runnerId"] },
   pause: { command: "pause", args: ["forSeconds"] },
   resume: { command: "resume", args: [] },
   finishThenPause: { command: "finish_then_pause", args: [] },
@@ -42,6 +44,7 @@ export const CALLS: CallTable = {
   batch: { command: "batch", args: ["id"] },
   compare: { command: "compare", args: ["base", "candidate"] },
   cancelBatch: { command: "cancel_batch", args: ["id"] },
+  saveText: { command: "save_text", args: ["name", "text"] },
 };
 
 /** Each stream's name with the engine, and that of the argument that takes its channel in the desktop app. */

@@ -34,6 +34,8 @@ export interface Script {
   comparisons?: Record<string, CompareView>;
   /** What a file comes to, by its name; one that isn't here is a dataset of two cases. */
   previews?: Record<string, PreviewView>;
+  /** The folder that texts are kept in; without one the browser downloads them. */
+  saved?: string;
   /** How people get into any hub; by an API key where it isn't said. */
   methods?: string[];
   /** Calls that are refused, by name. */
@@ -43,7 +45,14 @@ export interface Script {
 export const EMPTY_SNAPSHOT: AppSnapshot = {
   seq: 0,
   version: "0.1.0",
-  machine: { name: "workbench", system: "Debian GNU/Linux 12 (bookworm)", arch: "x86_64", cpus: 8 },
+  machine: {
+    name: "workbench",
+    system: "Debian GNU/Linux 12 (bookworm)",
+    arch: "x86_64",
+    cpus: 8,
+    dataFolder: "/home/ann/.local/share/everdict-runner",
+    settingsFile: "/home/ann/.config/everdict-runner/settings.toml",
+  },
   state: "unpaired",
   stateText: "",
   cause: null,

@@ -132,6 +132,18 @@ export class ScriptedHost implements Host {
     this.change({ runners, ...(runners.length === 0 ? { state: "unpaired" as const, lastAnswerAt: null } : {}) });
   }
 
+  async pairAgain(runnerId: string): Promise<void> {
+    this.#record("pairAgain", runnerId);
+    const old = this.#state.runners.find((one) => one.id === runnerId);
+    if (old === undefined) return;
+    const runners = this.#state.runners.filter((one) => one.id !== runnerId);
+    this.change({ state: "idle", runners: [...runners, runner(`${runnerId}-again`, old.label, old.hub, true)] });
+  }
+
+  async reconnect(runnerId: string): Promise<void> {
+    this.#record("reconnect", runnerId);
+  }
+
   async pause(forSeconds: number | null): Promise<void> {
     this.#record("pause", forSeconds);
     const pausedUntil = forSeconds === null ? "resume" : new Date(Date.now() + forSeconds * 1000).toISOString();
@@ -419,10 +431,10 @@ export class ScriptedHost implements Host {
     this.#batches = this.#batches.map((one) => (one.batch.id === detail.batch.id ? detail : one));
   }
 
-  saveText = (name: string, text: string): void => {
+  async saveText(name: string, text: string): Promise<string | null> {
     this.#record("saveText", name, text.length);
-    saveText(name, text);
-  };
+    return this.#script.saved === undefined ? saveText(name, text) : `${this.#script.saved}/${name}`;
+  }
 
   /** Changes the state as an engine would, and tells the watchers; `skip` numbers are lost on the way. */
   change(change: Partial<AppSnapshot>, skip = 0): void {

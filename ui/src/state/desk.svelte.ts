@@ -11,6 +11,10 @@ const CONTEXT = Symbol("desk");
 export class Desk {
   /** Why the last thing that a person asked for didn't happen. */
   failure = $state.raw<Failure | null>(null);
+  /** What became of the last thing that a person asked for, where that can't be seen otherwise. */
+  news = $state<string | null>(null);
+  /** The hub that a person is about to join again. */
+  joining = $state<string | null>(null);
   /** The runners from before the pairing that the first window is showing; `null` when it shows none. */
   pairingSince = $state.raw<string[] | null>(null);
 
@@ -24,6 +28,7 @@ export class Desk {
   /** Does what a person asked for; a failure is kept to be shown, and the answer is whether there was none. */
   async act(work: () => Promise<unknown>): Promise<boolean> {
     this.failure = null;
+    this.news = null;
     try {
       await work();
       return true;

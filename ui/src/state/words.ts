@@ -19,13 +19,21 @@ export function stateWord(snapshot: AppSnapshot, t: Translate, f: Format): strin
   if (snapshot.state === "waiting" && snapshot.waiting !== null) {
     return t("state.waitingFor", { reason: t(`waiting.${snapshot.waiting.reason}`) });
   }
+  if (snapshot.state === "attention") return attentionWord(snapshot.cause, t);
   return t(`state.${snapshot.state}`);
+}
+
+/** The causes that have words of their own in place of "needs you". */
+function attentionWord(cause: string | null, t: Translate): string {
+  if (cause === "revoked" || cause === "removed") return t(`state.${cause}`);
+  return t(cause === "already_running" ? "state.alreadyRunning" : "state.attention");
 }
 
 /** The word for one runner; a hub that can't be reached is named. */
 export function runnerWord(runner: RunnerView, pausedUntil: string | null, t: Translate, f: Format): string {
   if (runner.state === "running") return t("state.running", { count: runner.active });
   if (runner.state === "paused") return pausedWord(pausedUntil, t, f);
+  if (runner.state === "attention") return attentionWord(runner.cause, t);
   if (runner.state === "offline") return t("state.offlineHub", { hub: hostOf(runner.hub) });
   return t(`state.${runner.state}`);
 }

@@ -121,6 +121,8 @@ calls! {
         Ok(())
     };
     unpair { runner_id: String } |control, args| control.unpair(&args.runner_id).await;
+    pair_again { runner_id: String } |control, args| control.pair_again(&args.runner_id).await;
+    reconnect { runner_id: String } |control, args| control.reconnect(&args.runner_id).await;
     pause { for_seconds: Option<u64> } |control, args| control.pause(args.for_seconds).await;
     resume {} |control, _args| control.resume().await;
     finish_then_pause {} |control, _args| control.finish_then_pause().await;
@@ -135,6 +137,7 @@ calls! {
     submit_sample {} |control, _args| control.submit_sample().await;
     jobs { limit: usize } |control, args| Ok(control.jobs(args.limit.min(MAX_JOBS)));
     job_result { job_id: String } |control, args| control.job_result(&args.job_id);
+    save_text { name: String, text: String } |control, args| control.save_text(&args.name, args.text).await;
     stop_job { job_id: String } |control, args| control.stop_job(&args.job_id);
     doctor {} |control, _args| control.doctor().await;
     disk {} |control, _args| control.disk().await;
@@ -143,7 +146,7 @@ calls! {
     report {} |control, _args| control.report().await;
     runs { limit: usize, cursor: Option<String> } |control, args|
         control.runs(args.limit, args.cursor.as_deref()).await;
-    preview_file { name: String, text: String } |control, args| control.preview_file(&args.name, &args.text);
+    preview_file { name: String, text: String } |control, args| control.preview_file(&args.name, &args.text).await;
     submit_file {
         name: String, text: String, harness: Option<String>, runtime: Option<String>, label: Option<String>
     } |control, args| {

@@ -408,6 +408,11 @@ impl Seat {
             RunnerState::Revoked { .. } => {
                 Word::new(AppState::Attention, "revoked", "access revoked; pair again")
             }
+            RunnerState::Removed { .. } => Word::new(
+                AppState::Attention,
+                "removed",
+                "removed by the hub; pair again, or unpair it here",
+            ),
             RunnerState::UpdateRequired { .. } => Word::new(
                 AppState::Attention,
                 "update_required",

@@ -43,6 +43,10 @@ impl Progress for Tap {
         self.inner.log(line);
     }
 
+    fn log_of(&self, part: &str, line: &str) {
+        self.inner.log_of(part, line);
+    }
+
     fn trace(&self, events: Vec<TraceEvent>) {
         self.inner.trace(events);
     }

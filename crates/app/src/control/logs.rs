@@ -40,19 +40,25 @@ pub(super) struct LogBook {
 struct Line {
     seq: u64,
     at: Timestamp,
+    /// Which part of the case's surroundings printed it.
+    part: Option<Box<str>>,
     text: Box<str>,
 }
 
 impl Line {
     fn cost(&self) -> usize {
-        self.text.len() + LINE_OVERHEAD
+        self.text.len() + self.part.as_deref().map_or(0, str::len) + LINE_OVERHEAD
     }
 
     fn told(&self) -> LogLine {
         LogLine {
             seq: self.seq,
             at: self.at.to_string(),
-            stream: stream(&self.text).to_owned(),
+            stream: self
+                .part
+                .as_deref()
+                .unwrap_or_else(|| stream(&self.text))
+                .to_owned(),
             text: self.text.as_ref().to_owned(),
         }
     }
@@ -70,10 +76,11 @@ struct Log {
 }
 
 impl Log {
-    fn push(&mut self, text: &str) {
+    fn push(&mut self, part: Option<&str>, text: &str) {
         let line = Line {
             seq: self.next,
             at: Timestamp::now(),
+            part: part.map(Into::into),
             text: text.into(),
         };
         self.next += 1;
@@ -104,7 +111,7 @@ impl Log {
     }
 }
 
-/// Who wrote a line.
+/// Who wrote a line that no part of the surroundings printed.
 fn stream(text: &str) -> &'static str {
     if text.starts_with(REMARK) {
         "runner"
@@ -135,9 +142,9 @@ impl LogBook {
         });
     }
 
-    /// Appends a line. One of a job that never began is dropped.
-    pub(super) fn line(&self, job: &str, text: &str) {
-        self.change(job, |log| log.push(text));
+    /// Appends a line, of a part of the case's surroundings where it is named. One of a job that never began is dropped.
+    pub(super) fn line(&self, job: &str, part: Option<&str>, text: &str) {
+        self.change(job, |log| log.push(part, text));
     }
 
     /// Notes that `count` lines never arrived.
@@ -223,12 +230,12 @@ mod tests {
     async fn a_reader_gets_every_line_once_and_then_the_end() {
         let book = LogBook::default();
         book.begin("j");
-        book.line("j", "one");
+        book.line("j", None, "one");
         let mut reader = book.follow("j").unwrap();
         let batch = reader.next().await.unwrap();
         assert_eq!((batch.first_seq, batch.lines.len(), batch.gap), (0, 1, None));
-        book.line("j", "two");
-        book.line("j", "three");
+        book.line("j", None, "two");
+        book.line("j", None, "three");
         book.end("j");
         let batch = reader.next().await.unwrap();
         let texts: Vec<&str> = batch.lines.iter().map(|line| line.text.as_str()).collect();
@@ -243,10 +250,10 @@ mod tests {
         book.begin("j");
         let long = "x".repeat(1000);
         for _ in 0..5000 {
-            book.line("j", &long);
+            book.line("j", None, &long);
         }
         book.missed("j", 7);
-        book.line("j", "last");
+        book.line("j", None, "last");
         book.end("j");
         assert!(book.lock()[0].bytes <= MAX_BYTES);
         let mut reader = book.follow("j").unwrap();
@@ -265,14 +272,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_remark_of_the_runner_is_told_from_the_agent_s_lines() {
+    async fn a_remark_of_the_runner_and_a_container_s_lines_are_told_from_the_agent_s() {
         let book = LogBook::default();
         book.begin("j");
-        book.line("j", "[everdict] the browser is not recorded");
-        book.line("j", "hello [everdict] there");
+        book.line("j", None, "[everdict] the browser is not recorded");
+        book.line("j", None, "hello [everdict] there");
+        book.line("j", Some("web"), "[everdict] says the service");
         let batch = book.follow("j").unwrap().next().await.unwrap();
         let streams: Vec<&str> = batch.lines.iter().map(|line| line.stream.as_str()).collect();
-        assert_eq!(streams, ["runner", "agent"]);
+        assert_eq!(streams, ["runner", "agent", "web"]);
     }
 
     #[test]

@@ -3,14 +3,17 @@
 use std::num::NonZeroUsize;
 
 use super::view::MachineView;
+use crate::paths::Paths;
 
-pub(super) fn read() -> MachineView {
+pub(super) fn read(paths: &Paths) -> MachineView {
     MachineView {
         name: crate::host_name(),
         system: system(),
         arch: std::env::consts::ARCH.to_owned(),
         // The call fails only where the limit can't be read; the one CPU that runs this is certain.
         cpus: std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
+        data_folder: paths.data_dir().display().to_string(),
+        settings_file: paths.settings_file().display().to_string(),
     }
 }
 
@@ -52,8 +55,12 @@ mod tests {
 
     #[test]
     fn this_machine_has_a_name_and_at_least_one_cpu() {
-        let machine = read();
+        let paths = Paths::under(std::path::Path::new("/home/ann"));
+        let machine = read(&paths);
         assert!(!machine.name.is_empty() && !machine.system.is_empty());
         assert!(machine.cpus >= 1);
+        assert!(
+            machine.data_folder.starts_with("/home/ann") && machine.settings_file.ends_with("settings.toml")
+        );
     }
 }

@@ -237,11 +237,7 @@ impl Room {
         let registration = known
             .into_iter()
             .find(|known| known.runner_id.as_str() == runner_id)
-            .ok_or_else(|| {
-                Problem::input("no runner of this machine has this id")
-                    .fix("look at the list of runners again")
-                    .coded("runner_unknown")
-            })?;
+            .ok_or_else(unknown_runner)?;
         self.dismiss(&mut crew, &registration).await;
         let store = self.open_store(registration.store);
         let key = match registration.hub() {
@@ -263,6 +259,29 @@ impl Room {
         }
         self.reconcile(&mut crew).await;
         gone
+    }
+
+    /// Forgets a runner of the embedded hub and pairs anew, under the same name and with the token in the same kind of
+    /// place. For another hub only the forgetting can be done here: a new token has to come from there.
+    pub(super) async fn pair_again(self: &Arc<Self>, runner_id: &str) -> Result<()> {
+        let known = self.registrations.list()?;
+        let old = known
+            .into_iter()
+            .find(|known| known.runner_id.as_str() == runner_id)
+            .ok_or_else(unknown_runner)?;
+        if !self.is_embedded(&old) {
+            return Err(Problem::input("another hub gives its own tokens")
+                .fix("unpair it, then join that hub again")
+                .coded("not_own_hub"));
+        }
+        let place = match old.store {
+            StoreKind::File => TokenPlace::File,
+            StoreKind::Keyring | StoreKind::Env => TokenPlace::Settings,
+        };
+        // Before anything is forgotten: without a place for the new token the old pairing is worth more than none.
+        self.usable_store(place).await?;
+        self.unpair(runner_id).await?;
+        self.pair_this_computer(&old.label, place).await
     }
 
     /// Revokes the runner at its hub, where there is a key for it and the hub answers soon.
@@ -295,6 +314,12 @@ impl Room {
         }
         hub.stop().await
     }
+}
+
+pub(super) fn unknown_runner() -> Problem {
+    Problem::input("no runner of this machine has this id")
+        .fix("look at the list of runners again")
+        .coded("runner_unknown")
 }
 
 /// The hub that was typed, else the one that the pasted text names. Two that differ are a question for the person.

@@ -70,7 +70,7 @@ pub(super) struct Crew {
 }
 
 pub(super) struct Member {
-    registration: Registration,
+    pub(super) registration: Registration,
     /// `None` while it can't be started.
     pub(super) handle: Option<RunnerHandle>,
 }
@@ -443,7 +443,9 @@ async fn watch_over(
 impl Room {
     fn step(&self, registration: &Registration, event: &RunnerEvent) {
         match event {
-            RunnerEvent::LogLine { job_id, line } => self.logs.line(job_id.as_str(), line),
+            RunnerEvent::LogLine { job_id, part, line } => {
+                self.logs.line(job_id.as_str(), part.as_deref(), line);
+            }
             RunnerEvent::JobStarted(active) => {
                 self.logs.begin(active.job_id.as_str());
                 self.change(|desk| self.tell(desk.begin(active, registration)));

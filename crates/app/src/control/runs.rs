@@ -2,7 +2,7 @@
 
 mod compare;
 
-use everdict_contracts::{BatchRecord, RunRecord, RunStatus, Verdict, judge, mean_score};
+use everdict_contracts::{BatchRecord, HarnessRef, RunRecord, RunStatus, Verdict, judge, mean_score};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use super::view::{
     BatchDetail, BatchView, CompareView, FileKind, FileProblem, JobOutcome, PreviewCase, PreviewView,
     RunState, RunView, RunsView, SubmittedView,
 };
-use crate::dataset::{self, Contents, Defaults, HarnessChoice, Submission};
+use crate::dataset::{self, Contents, Defaults, FoundCase, HarnessChoice, Submission};
 use crate::hub_client::HubClient;
 use crate::problem::{Problem, ProblemClass, Result};
 use crate::registrations::Registration;
@@ -29,6 +29,9 @@ const MAX_FILE: usize = 16 * 1024 * 1024;
 
 /// Runs of one batch that are shown; more is no list that anybody reads.
 const MAX_ROWS: usize = 10_000;
+
+/// Harnesses of one file that the hub is asked about: a file of cases is for one or two.
+const MAX_HARNESSES: usize = 20;
 
 /// The target of what doesn't say where it is to run: any runner of this person.
 const ANY_RUNNER: &str = "self";
@@ -133,18 +136,23 @@ impl Control {
         })
     }
 
-    /// Says what a file holds; submits nothing.
+    /// Says what a file holds, and what of it could not be run; submits nothing. Without an embedded hub nobody is asked
+    /// whether the harnesses that it names are registered.
     ///
     /// # Errors
     /// Input when the file is too large for a window.
-    pub fn preview_file(&self, name: &str, text: &str) -> Result<PreviewView> {
+    pub async fn preview_file(&self, name: &str, text: &str) -> Result<PreviewView> {
         check_size(text)?;
         let found = dataset::preview(name, text);
-        let case = |(id, env, graders, harness)| PreviewCase {
-            id,
-            env,
-            graders,
-            harness,
+        let mut problems = found.problems;
+        if let Ok(hub) = self.room.own_hub().await {
+            problems.extend(unregistered(&hub, &found.cases).await);
+        }
+        let case = |case: FoundCase| PreviewCase {
+            id: case.id,
+            env: case.env,
+            graders: case.graders,
+            harness: case.harness,
         };
         let problem = |(place, message)| FileProblem { place, message };
         Ok(PreviewView {
@@ -154,7 +162,7 @@ impl Control {
                 Contents::Harness => FileKind::Harness,
             },
             cases: found.cases.into_iter().map(case).collect(),
-            problems: found.problems.into_iter().map(problem).collect(),
+            problems: problems.into_iter().map(problem).collect(),
         })
     }
 
@@ -235,6 +243,28 @@ impl Control {
         self.room.own_hub().await?.cancel_batch(id).await?;
         Ok(())
     }
+}
+
+/// The harnesses that cases name and the hub doesn't know, each at the first case that does.
+async fn unregistered(hub: &HubClient, cases: &[FoundCase]) -> Vec<(String, String)> {
+    let mut named: Vec<(&HarnessRef, &str)> = Vec::new();
+    for case in cases {
+        if let Some(harness) = &case.registered
+            && !named.iter().any(|(known, _)| *known == harness)
+        {
+            named.push((harness, &case.place));
+        }
+    }
+    let mut problems = Vec::new();
+    for (harness, place) in named.into_iter().take(MAX_HARNESSES) {
+        // What can't be asked is told by the hub with the submission.
+        if let Ok(false) = hub.knows_harness(&harness.id, &harness.version).await {
+            let what =
+                format!("harness: {harness} is not registered on this computer's hub; add its file first");
+            problems.push((place.to_owned(), what));
+        }
+    }
+    problems
 }
 
 async fn register(hub: &HubClient, text: &str) -> Result<SubmittedView> {

@@ -75,8 +75,46 @@ pub struct AppSnapshot {
     pub deep_link: Option<InvitationView>,
 }
 
+impl AppSnapshot {
+    /// A machine of which nothing is known yet: unpaired, and nothing is wrong with it.
+    #[must_use]
+    pub fn blank() -> Self {
+        Self {
+            seq: 0,
+            version: String::new(),
+            machine: MachineView::default(),
+            state: AppState::Unpaired,
+            state_text: String::new(),
+            cause: None,
+            last_answer_at: None,
+            paused_until: None,
+            runners: Vec::new(),
+            capabilities: Vec::new(),
+            active: Vec::new(),
+            today: TodayView::default(),
+            keyring: KeyringState::Ok,
+            tray_host: true,
+            waiting: None,
+            awake: false,
+            asks: Vec::new(),
+            hub_pause: None,
+            cpu_share: CpuShareView {
+                percent: 100,
+                in_use: false,
+                means: CpuMeans::Unlimited,
+                text: String::new(),
+            },
+            settings_fault: None,
+            autostart: AutostartState::Off,
+            notices: NoticesState::Ok,
+            update: None,
+            deep_link: None,
+        }
+    }
+}
+
 /// The machine in a person's words.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct MachineView {
@@ -88,6 +126,10 @@ pub struct MachineView {
     pub arch: String,
     /// Logical CPUs that this process may use.
     pub cpus: usize,
+    /// Where the embedded hub's database and what lasts is kept.
+    pub data_folder: String,
+    /// The person's own settings.
+    pub settings_file: String,
 }
 
 /// The whole in one word.
@@ -301,7 +343,7 @@ pub struct LogLine {
     pub seq: u64,
     /// When it was seen here.
     pub at: String,
-    /// Who wrote it: `agent`, `runner`, or the name of a container.
+    /// Who wrote it: `agent`, `runner`, `browser`, or the name of a container.
     pub stream: String,
     /// The line without its end.
     pub text: String,

@@ -1,6 +1,6 @@
 //! What a file holds, told before anything is submitted and without a harness being chosen.
 
-use everdict_contracts::{HarnessSpec, RunRequest, decode};
+use everdict_contracts::{BUILT_IN_HARNESSES, HarnessRef, HarnessSpec, RunRequest, decode};
 use serde_json::{Value, json};
 
 use super::{Defaults, HarnessChoice, records, submission};
@@ -22,13 +22,30 @@ pub enum Contents {
     Harness,
 }
 
+/// A readable case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundCase {
+    /// Where it stands.
+    pub place: String,
+    /// Its id.
+    pub id: String,
+    /// The kind of its environment.
+    pub env: String,
+    /// The graders that it names.
+    pub graders: Vec<String>,
+    /// The harness that it names itself, `id@version`.
+    pub harness: Option<String>,
+    /// That harness, where the hub has to know it: it is no built-in one, and its spec isn't in the file.
+    pub registered: Option<HarnessRef>,
+}
+
 /// What a file holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     /// What it is.
     pub contents: Contents,
-    /// The readable cases, the first thousand: id, kind of environment, graders, and the harness that it names itself.
-    pub cases: Vec<(String, String, Vec<String>, Option<String>)>,
+    /// The readable cases, the first thousand.
+    pub cases: Vec<FoundCase>,
     /// Place and what is wrong there, the first hundred.
     pub problems: Vec<(String, String)>,
 }
@@ -77,7 +94,7 @@ fn is_harness(value: &Value) -> bool {
         && value.get("case").is_none()
 }
 
-fn case(place: String, value: Value) -> Result<(String, String, Vec<String>, Option<String>), String> {
+fn case(place: String, value: Value) -> Result<FoundCase, String> {
     let own = value
         .get("harness")
         .or_else(|| value.get("harnessSpec"))
@@ -85,6 +102,7 @@ fn case(place: String, value: Value) -> Result<(String, String, Vec<String>, Opt
             let part = |key: &str| harness.get(key).and_then(Value::as_str).unwrap_or_default();
             format!("{}@{}", part("id"), part("version"))
         });
+    let names_one = value.get("harness").is_some() && value.get("harnessSpec").is_none();
     // Which harness runs it is chosen later; until then any will do.
     let any = Defaults {
         harness: Some(HarnessChoice::Registered {
@@ -95,10 +113,25 @@ fn case(place: String, value: Value) -> Result<(String, String, Vec<String>, Opt
     };
     let ready = submission(place.clone(), value, &any)?;
     let request = decode::<RunRequest>(&ready.body).map_err(|error| format!("{place}: {error}"))?;
+    // A run of it would be refused for this by whoever leases it.
+    everdict_cases::check_graders(&request.case).map_err(|fault| {
+        let path = fault.message.replacen("evalCase.", "case.", 1);
+        format!("{place}: {path}")
+    })?;
     let env = serde_json::to_value(&request.case.env).unwrap_or(json!({}));
     let kind = env.get("kind").and_then(Value::as_str).unwrap_or_default();
     let graders = request.case.graders.iter().map(|grader| grader.id.clone());
-    Ok((ready.case_id, kind.to_owned(), graders.collect(), own))
+    let graders = graders.collect();
+    let registered =
+        Some(request.harness).filter(|named| names_one && !BUILT_IN_HARNESSES.contains(&named.id.as_str()));
+    Ok(FoundCase {
+        place,
+        id: ready.case_id,
+        env: kind.to_owned(),
+        graders,
+        harness: own,
+        registered,
+    })
 }
 
 /// Splits `place: what` where `place` begins with the name of the file.
@@ -125,11 +158,16 @@ mod tests {
         let text = format!("{good}\n{own}\n{bad}\n{{oops\n");
         let found = preview("a: b.jsonl", &text);
         assert_eq!(found.contents, Contents::Dataset);
+        let first = &found.cases[0];
+        assert_eq!((first.id.as_str(), first.env.as_str()), ("a", "prompt"));
         assert_eq!(
-            found.cases[0],
-            ("a".into(), "prompt".into(), vec!["steps".to_owned()], None)
+            (&first.graders, &first.harness),
+            (&vec!["steps".to_owned()], &None)
         );
-        assert_eq!(found.cases[1].3.as_deref(), Some("h@2"));
+        assert_eq!(first.registered, None);
+        let second = &found.cases[1];
+        assert_eq!(second.harness.as_deref(), Some("h@2"));
+        assert_eq!(second.registered, Some(HarnessRef::new("h", "2")));
         assert_eq!(found.problems[0].0, "a: b.jsonl:3");
         assert!(
             found.problems[0].1.starts_with("case.env"),
@@ -142,6 +180,42 @@ mod tests {
             "{:?}",
             found.problems
         );
+    }
+
+    #[test]
+    fn a_grader_that_no_run_could_use_is_a_problem_with_its_path() {
+        let with = |graders: Value| {
+            let case = json!({"id": "a", "env": {"kind": "prompt"}, "task": "t", "graders": graders});
+            preview("a.json", &case.to_string()).problems
+        };
+        let (place, what) = &with(json!([{"id": "steps"}, {"id": "vibes"}]))[0];
+        assert_eq!(place, "a.json:1");
+        assert!(
+            what.starts_with("case.graders[1].id: no grader is named `vibes`; known are "),
+            "{what}"
+        );
+        let (_, what) = &with(json!([{"id": "answer-match", "config": {"mode": "telepathy"}}]))[0];
+        assert!(what.starts_with("case.graders[0].config"), "{what}");
+        assert_eq!(with(json!([{"id": "steps"}])), []);
+    }
+
+    #[test]
+    fn only_a_harness_without_its_spec_has_to_be_known_by_the_hub() {
+        let case = json!({"id": "a", "env": {"kind": "prompt"}, "task": "t"});
+        let spec = json!({"kind": "command", "id": "h", "version": "2", "command": "true"});
+        let registered = |run: Value| preview("a.json", &run.to_string()).cases[0].registered.clone();
+        let named = json!({"id": "h", "version": "2"});
+        assert_eq!(
+            registered(json!({"harness": named, "case": case})),
+            Some(HarnessRef::new("h", "2"))
+        );
+        assert_eq!(
+            registered(json!({"harness": named, "harnessSpec": spec, "case": case})),
+            None
+        );
+        assert_eq!(registered(json!({"harnessSpec": spec, "case": case})), None);
+        let built_in = json!({"id": "scripted", "version": "1"});
+        assert_eq!(registered(json!({"harness": built_in, "case": case})), None);
     }
 
     #[test]

@@ -1,10 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::control::{
-    AskView, AutostartState, ConsentKind, CpuMeans, CpuShareView, JobView, KeyringState, MachineView,
-    NoticesState, RunnerView, TodayView, UpdateView,
-};
+use crate::control::{AskView, ConsentKind, JobView, RunnerView, UpdateView};
 
 const HUB: &str = "https://team.example";
 
@@ -17,19 +14,8 @@ fn at(seconds: u64) -> Moment {
 
 fn snapshot(state: AppState) -> AppSnapshot {
     AppSnapshot {
-        seq: 0,
-        version: String::new(),
-        machine: MachineView {
-            name: String::new(),
-            system: String::new(),
-            arch: String::new(),
-            cpus: 1,
-        },
         state,
-        state_text: String::new(),
         cause: (state == AppState::Offline).then(|| "dns".to_owned()),
-        last_answer_at: None,
-        paused_until: None,
         runners: vec![RunnerView {
             id: "r-1".into(),
             label: "bench".into(),
@@ -43,26 +29,7 @@ fn snapshot(state: AppState) -> AppSnapshot {
             slots: 1,
             embedded: false,
         }],
-        capabilities: Vec::new(),
-        active: Vec::new(),
-        today: TodayView::default(),
-        keyring: KeyringState::Ok,
-        tray_host: true,
-        waiting: None,
-        awake: false,
-        asks: Vec::new(),
-        hub_pause: None,
-        cpu_share: CpuShareView {
-            percent: 100,
-            in_use: false,
-            means: CpuMeans::Unlimited,
-            text: String::new(),
-        },
-        settings_fault: None,
-        autostart: AutostartState::Off,
-        notices: NoticesState::Ok,
-        update: None,
-        deep_link: None,
+        ..AppSnapshot::blank()
     }
 }
 

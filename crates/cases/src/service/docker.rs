@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use everdict_contracts::{Fault, ServiceHarness, StoreFixture};
 use everdict_graders::StateQuery;
 use everdict_topology::engine::EngineError;
@@ -13,6 +14,7 @@ use everdict_topology::runtime::{
 };
 use everdict_topology::stores::StoreQuery;
 use futures_util::future::{BoxFuture, FutureExt as _};
+use futures_util::stream::BoxStream;
 
 use super::port::{CallbackHost, CaseBrowser, TopologyPort, TopologyUse};
 
@@ -152,6 +154,16 @@ impl TopologyUse for Standing {
 
     fn logs<'a>(&'a self, member: &'a str, since: i64) -> BoxFuture<'a, Option<String>> {
         self.runtime.service_logs(&self.lease, member, Some(since))
+    }
+
+    fn follow<'a>(
+        &'a self,
+        member: &'a str,
+        from_start: bool,
+    ) -> BoxFuture<'a, Option<BoxStream<'static, Bytes>>> {
+        self.runtime
+            .follow_member(&self.lease, member, from_start)
+            .boxed()
     }
 
     fn diagnose(&self) -> BoxFuture<'_, Option<String>> {

@@ -26,6 +26,8 @@ pub(crate) struct CaseLogs {
     since: Timestamp,
     /// What others wrote in the second in which the case began: daemons count in whole seconds.
     before: BTreeMap<String, String>,
+    /// The topology was started for the case.
+    started_here: bool,
 }
 
 impl CaseLogs {
@@ -34,7 +36,13 @@ impl CaseLogs {
         Self {
             since: Timestamp::now(),
             before: BTreeMap::new(),
+            started_here: false,
         }
+    }
+
+    /// Whether the topology was started for the case, so that everything in its logs belongs to it.
+    pub(crate) fn are_all_its_own(&self) -> bool {
+        self.started_here
     }
 
     /// Looks at what is there before the case writes anything.
@@ -46,6 +54,7 @@ impl CaseLogs {
     ) {
         let age = Timestamp::now().duration_since(self.since);
         if age.unsigned_abs() > WARM_LIMIT {
+            self.started_here = true;
             return;
         }
         let members: Vec<String> = members(spec);
@@ -70,7 +79,7 @@ impl CaseLogs {
     }
 }
 
-fn members(spec: &ServiceHarness) -> Vec<String> {
+pub(crate) fn members(spec: &ServiceHarness) -> Vec<String> {
     let mut names: Vec<String> = spec.services.iter().map(|service| service.name.clone()).collect();
     for dependency in &spec.dependencies {
         let name = stores::kind_name(dependency.store);

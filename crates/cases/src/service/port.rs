@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use bytes::Bytes;
 use everdict_contracts::{Fault, ServiceHarness, StoreFixture};
 use everdict_graders::StateQuery;
 use everdict_topology::runtime::{CaseScope, MemberStatus};
 use futures_util::future::{BoxFuture, FutureExt as _};
+use futures_util::stream::BoxStream;
 
 /// A place where topologies run.
 pub trait TopologyPort: Send + Sync {
@@ -92,6 +94,15 @@ pub trait TopologyUse: Send + Sync {
 
     /// The end of a member's log, no older than the time in seconds since 1970.
     fn logs<'a>(&'a self, member: &'a str, since: i64) -> BoxFuture<'a, Option<String>>;
+
+    /// What a member prints, from its start or from now on, as it comes; `None` when it can't be followed.
+    fn follow<'a>(
+        &'a self,
+        _member: &'a str,
+        _from_start: bool,
+    ) -> BoxFuture<'a, Option<BoxStream<'static, Bytes>>> {
+        async { None }.boxed()
+    }
 
     /// Names the members that aren't well, and why.
     fn diagnose(&self) -> BoxFuture<'_, Option<String>>;

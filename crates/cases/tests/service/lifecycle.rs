@@ -114,6 +114,19 @@ async fn logs_are_those_since_the_case_began() {
     );
 }
 
+#[tokio::test]
+async fn what_a_service_prints_is_shown_live_under_its_name() {
+    let door = door().await;
+    let settings = Settings {
+        prints: vec!["GET /ru", "ns 200\nno end"],
+        ..Settings::default()
+    };
+    let stage = Stage::new(settings, &door);
+    stage.run(job(json!({}))).await.unwrap();
+    assert_eq!(stage.printed(), [("web".to_owned(), "GET /runs 200".to_owned())]);
+    assert!(stage.lines().iter().all(|line| !line.contains("GET /runs")));
+}
+
 /// Daemons count in whole seconds, and warm cases take less than one.
 #[tokio::test]
 async fn lines_of_the_case_before_are_left_out_even_of_the_same_second() {

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use everdict_cases::{
     CallbackHost, CaseBrowser, CaseContext, Progress, TopologyPort, TopologyUse, run_leased_job,
 };
@@ -14,7 +15,9 @@ use everdict_contracts::{
 use everdict_exec::HostEnv;
 use everdict_graders::StateQuery;
 use everdict_topology::runtime::{CaseScope, MemberStatus};
+use futures_util::StreamExt as _;
 use futures_util::future::{BoxFuture, FutureExt as _, pending, ready};
+use futures_util::stream::{self, BoxStream};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::Notify;
@@ -39,6 +42,8 @@ pub struct Settings {
     pub log: Option<String>,
     /// What the members had written in the same second, before the case.
     pub log_before: String,
+    /// What the members print while the case runs, piece by piece.
+    pub prints: Vec<&'static str>,
     pub state: String,
     /// A member ends when it is told.
     pub breaks: Option<Arc<Notify>>,
@@ -169,6 +174,21 @@ impl TopologyUse for Use {
         ready((!log.is_empty()).then_some(log)).boxed()
     }
 
+    fn follow<'a>(
+        &'a self,
+        member: &'a str,
+        from_start: bool,
+    ) -> BoxFuture<'a, Option<BoxStream<'static, Bytes>>> {
+        let prints = member == "web" && !from_start;
+        let pieces = if prints {
+            self.0.settings.prints.clone()
+        } else {
+            Vec::new()
+        };
+        let printed = stream::iter(pieces).map(|piece| Bytes::from_static(piece.as_bytes()));
+        ready(Some(printed.chain(stream::pending()).boxed())).boxed()
+    }
+
     fn diagnose(&self) -> BoxFuture<'_, Option<String>> {
         ready(self.0.settings.diagnosis.clone()).boxed()
     }
@@ -226,12 +246,20 @@ impl Drop for Browser {
 #[derive(Default)]
 struct Seen {
     lines: Mutex<Vec<String>>,
+    parts: Mutex<Vec<(String, String)>>,
     events: Mutex<Vec<TraceEvent>>,
 }
 
 impl Progress for Seen {
     fn log(&self, line: &str) {
         self.lines.lock().unwrap().push(line.to_owned());
+    }
+
+    fn log_of(&self, part: &str, line: &str) {
+        self.parts
+            .lock()
+            .unwrap()
+            .push((part.to_owned(), line.to_owned()));
     }
 
     fn trace(&self, events: Vec<TraceEvent>) {
@@ -309,6 +337,11 @@ impl Stage {
 
     pub fn lines(&self) -> Vec<String> {
         self.seen.lines.lock().unwrap().clone()
+    }
+
+    /// What parts of the surroundings printed, live.
+    pub fn printed(&self) -> Vec<(String, String)> {
+        self.seen.parts.lock().unwrap().clone()
     }
 
     pub fn shown(&self) -> usize {

@@ -67,6 +67,7 @@ async fn a_case_is_seeded_driven_seen_and_graded_and_leaves_nothing_in_the_store
             assert_eq!(world.browsers().await, 0);
         }
         assert!(world.seen("nav"), "the recorder saw no navigation");
+        assert!(world.seen("log of postgres"), "a store's start was not shown");
     })
     .await;
 }

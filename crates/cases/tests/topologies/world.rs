@@ -27,12 +27,16 @@ const DAEMON: &str = "unix:///var/run/docker.sock";
 
 #[derive(Default)]
 struct Seen {
-    tracks: Mutex<Vec<&'static str>>,
+    tracks: Mutex<Vec<String>>,
 }
 
 impl Progress for Seen {
     fn log(&self, line: &str) {
         eprintln!("{line}");
+    }
+
+    fn log_of(&self, part: &str, _line: &str) {
+        self.tracks.lock().unwrap().push(format!("log of {part}"));
     }
 
     fn trace(&self, _events: Vec<TraceEvent>) {}
@@ -43,7 +47,7 @@ impl Progress for Seen {
             TrackEntry::Network(_) => "network",
             _ => "other",
         };
-        self.tracks.lock().unwrap().push(name);
+        self.tracks.lock().unwrap().push(name.to_owned());
     }
 }
 
@@ -129,7 +133,7 @@ impl World {
     }
 
     pub fn seen(&self, track: &str) -> bool {
-        self.seen.tracks.lock().unwrap().contains(&track)
+        self.seen.tracks.lock().unwrap().iter().any(|seen| seen == track)
     }
 
     async fn remove_all(&self) {

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use everdict_hub::Role;
-use reqwest::StatusCode;
-use serde_json::json;
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
-use crate::kit::{Mcp, PATIENCE, World, lease_args, run_on, tool_call};
+use crate::kit::{Mcp, PATIENCE, World, initialize, lease_args, run_on, tool_call};
 
 #[tokio::test]
 async fn a_waiting_call_gets_the_job_at_once_and_its_headers_came_before() {
@@ -336,6 +336,49 @@ async fn one_owner_never_gets_anothers_jobs() {
         json!({"job": null})
     );
     assert!(runner.lease(0).await["jobId"].is_string());
+}
+
+#[tokio::test]
+async fn a_pause_outlives_a_restart_of_the_hub_and_ends_as_it_was_asked_for() {
+    let world = World::start().await;
+    let runner = world.runner().await;
+    let [pause, resume] = ["pause", "resume"].map(|what| format!("/runners/{}/{what}", runner.id));
+    let (status, _) = world.http().post(&pause, &json!({"reason": "maintenance"})).await;
+    assert_eq!(status, StatusCode::NO_CONTENT);
+    let world = world.restart().await;
+    world.submit(&runner.target()).await;
+    let again = Mcp::connect(&world, &runner.token).await;
+    let lease = again.call("lease_job", lease_args(0)).await;
+    assert_eq!(lease, json!({"job": null, "paused": "maintenance"}));
+    world.http().post(&resume, &json!({})).await;
+    let world = world.restart().await;
+    let again = Mcp::connect(&world, &runner.token).await;
+    assert!(again.call("lease_job", lease_args(0)).await["jobId"].is_string());
+}
+
+#[tokio::test]
+async fn a_removed_runner_is_told_so_also_after_a_restart_and_an_unknown_one_is_not() {
+    let world = World::start().await;
+    let runner = world.runner().await;
+    world.http().delete(&format!("/runners/{}", runner.id)).await;
+    let ask = async |world: &World, token: &str| {
+        let answer = world
+            .http_as(token)
+            .send(Method::POST, "/mcp", Some(&initialize("2025-06-18")))
+            .await;
+        let status = answer.status();
+        let body: Value = answer.json().await.unwrap();
+        (status, body["data"]["reason"].clone())
+    };
+    let removed = (StatusCode::UNAUTHORIZED, json!("runner_removed"));
+    assert_eq!(ask(&world, &runner.token).await, removed);
+    let world = world.restart().await;
+    assert_eq!(ask(&world, &runner.token).await, removed);
+    let unknown = format!("rnr_{}", "x".repeat(32));
+    assert_eq!(
+        ask(&world, &unknown).await,
+        (StatusCode::UNAUTHORIZED, Value::Null)
+    );
 }
 
 #[tokio::test]

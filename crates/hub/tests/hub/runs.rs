@@ -247,7 +247,25 @@ async fn a_registered_harness_is_used_and_never_changes() {
 }
 
 #[tokio::test]
-async fn an_unregistered_harness_goes_to_the_runner_without_a_spec() {
+async fn a_harness_that_no_runner_could_run_is_refused_at_once() {
+    let world = World::start().await;
+    let runner = world.runner().await;
+    let mut body = run_on(&runner.target());
+    body.as_object_mut().unwrap().remove("harnessSpec");
+    body["harness"] = json!({"id": "nowhere", "version": "1.0.0"});
+    let (status, refused) = world.http().post("/runs", &body).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+    let message = refused["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("harness: nowhere@1.0.0 is not registered"),
+        "{message}"
+    );
+    let (_, runs) = world.http().get("/runs").await;
+    assert_eq!(runs["runs"], json!([]), "nothing is kept of it");
+}
+
+#[tokio::test]
+async fn a_built_in_harness_goes_to_the_runner_without_a_spec() {
     let world = World::start().await;
     let runner = world.runner().await;
     let mut body = run_on(&runner.target());

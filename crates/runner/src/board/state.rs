@@ -68,6 +68,11 @@ pub enum RunnerState {
         /// What the hub said.
         reason: String,
     },
+    /// The hub has removed this runner. Pair again; the runner asks again rarely, in case it was a mistake.
+    Removed {
+        /// What the hub said.
+        reason: String,
+    },
     /// The hub wants a newer protocol than this runner speaks.
     UpdateRequired {
         /// The protocol of the hub, when it said so.
@@ -186,6 +191,10 @@ pub enum RunnerEvent {
         /// Whose line.
         #[serde(rename = "jobId")]
         job_id: JobId,
+        /// Which part of the case's surroundings printed it: a container's name, `browser`; `None` for the agent and the
+        /// runner itself.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        part: Option<String>,
         /// The line, without its end.
         line: String,
     },
@@ -245,15 +254,19 @@ pub(super) enum Link {
     Online,
     Offline { cause: OfflineCause, detail: String },
     Revoked { reason: String },
+    Removed { reason: String },
     UpdateRequired { server_protocol: Option<i64> },
 }
 
 impl Link {
     pub(super) fn from_error(error: &CallError) -> Self {
         let (cause, detail) = match error {
-            CallError::Unauthorized { reason } => {
-                return Self::Revoked {
-                    reason: reason.clone(),
+            CallError::Unauthorized { reason, removed } => {
+                let reason = reason.clone();
+                return if *removed {
+                    Self::Removed { reason }
+                } else {
+                    Self::Revoked { reason }
                 };
             }
             CallError::Unreachable { cause, detail } => (offline_cause(*cause), detail),
@@ -283,6 +296,9 @@ impl Link {
             (Phase::Serving, Self::Revoked { reason }) => RunnerState::Revoked {
                 reason: reason.clone(),
             },
+            (Phase::Serving, Self::Removed { reason }) => RunnerState::Removed {
+                reason: reason.clone(),
+            },
             (Phase::Serving, Self::UpdateRequired { server_protocol }) => RunnerState::UpdateRequired {
                 server_protocol: *server_protocol,
             },
@@ -309,6 +325,7 @@ impl fmt::Display for Link {
             Self::Online => f.write_str("online"),
             Self::Offline { cause, detail } => write!(f, "offline ({cause:?}): {detail}"),
             Self::Revoked { reason } => write!(f, "access revoked: {reason}"),
+            Self::Removed { reason } => write!(f, "removed by the hub: {reason}"),
             Self::UpdateRequired { .. } => f.write_str("the hub requires a newer runner"),
         }
     }

@@ -3,6 +3,8 @@
 use std::error::Error as StdError;
 use std::fmt;
 
+use everdict_contracts::REASON_REMOVED;
+
 /// A call that did not end in a reply of the expected shape.
 ///
 /// The loop and the UI act on the variant, never on the text.
@@ -13,6 +15,8 @@ pub enum CallError {
     Unauthorized {
         /// What the hub said, already clipped.
         reason: String,
+        /// The hub says that it removed this runner, which no trying again changes.
+        removed: bool,
     },
     /// No usable answer arrived.
     #[error("no answer from the hub ({cause}): {detail}")]
@@ -98,7 +102,12 @@ impl fmt::Display for UnreachableCause {
 #[derive(Debug, Clone, thiserror::Error)]
 pub(super) enum HttpFault {
     #[error("HTTP {status}: {detail}")]
-    Status { status: u16, detail: String },
+    Status {
+        status: u16,
+        detail: String,
+        /// What the hub gives as the machine-readable reason.
+        reason: Option<String>,
+    },
     #[error("{detail}")]
     NotMcp { detail: String },
     #[error("{cause}: {detail}")]
@@ -113,7 +122,7 @@ impl HttpFault {
     /// The meaning of the fault on a call within a session. A 401 here may still be a lost session.
     pub(super) fn in_session(self) -> CallError {
         match self {
-            Self::Status { status, detail } => CallError::Unreachable {
+            Self::Status { status, detail, .. } => CallError::Unreachable {
                 cause: UnreachableCause::Http(status),
                 detail,
             },
@@ -127,7 +136,14 @@ impl HttpFault {
     /// The meaning of the fault on a fresh `initialize`, where a 401 can only be the token.
     pub(super) fn at_initialize(self) -> CallError {
         match self {
-            Self::Status { status: 401, detail } => CallError::Unauthorized { reason: detail },
+            Self::Status {
+                status: 401,
+                detail,
+                reason,
+            } => CallError::Unauthorized {
+                reason: detail,
+                removed: reason.as_deref() == Some(REASON_REMOVED),
+            },
             other => other.in_session(),
         }
     }

@@ -332,7 +332,7 @@ async fn refused(response: reqwest::Response) -> HttpFault {
         };
     }
     let html = media_type(response.headers()) == "text/html";
-    let body = preview(response).await;
+    let (body, reason) = told(response).await;
     // 5xx pages of a proxy before the hub are HTML too, and mean "the hub is down".
     if html && status.is_client_error() {
         return HttpFault::NotMcp {
@@ -342,10 +342,16 @@ async fn refused(response: reqwest::Response) -> HttpFault {
     HttpFault::Status {
         status: status.as_u16(),
         detail: body,
+        reason,
     }
 }
 
-async fn preview(mut response: reqwest::Response) -> String {
+async fn preview(response: reqwest::Response) -> String {
+    told(response).await.0
+}
+
+/// The first words of an answer, and the machine-readable reason where there is one.
+async fn told(mut response: reqwest::Response) -> (String, Option<String>) {
     let mut body = Vec::new();
     while body.len() < PREVIEW_BYTES {
         match response.chunk().await {
@@ -355,13 +361,13 @@ async fn preview(mut response: reqwest::Response) -> String {
     }
     body.truncate(PREVIEW_BYTES);
     let text = String::from_utf8_lossy(&body).into_owned();
-    // The hub's errors are `{code, message}`; the sentence is what a person wants to read.
-    let message = serde_json::from_str::<serde_json::Value>(&text)
-        .ok()
-        .and_then(|value| Some(value.get("message")?.as_str()?.to_owned()));
-    match message {
+    // The hub's errors are `{code, message, data}`; the sentence is what a person wants to read.
+    let value = serde_json::from_str::<serde_json::Value>(&text).unwrap_or_default();
+    let part = |path: &str| value.pointer(path)?.as_str().map(str::to_owned);
+    let words = match part("/message") {
         Some(message) => clip_line(&message),
         None if text.trim().is_empty() => "empty body".to_owned(),
         None => clip_line(&text),
-    }
+    };
+    (words, part("/data/reason"))
 }

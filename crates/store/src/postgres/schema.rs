@@ -10,6 +10,7 @@ use crate::StoreError;
 const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/postgres/0001_initial.sql"),
     include_str!("../../migrations/postgres/0002_shared_queue.sql"),
+    include_str!("../../migrations/postgres/0003_removed_runners.sql"),
 ];
 
 /// Names the advisory lock under which the schema changes; any number that no other program on the database uses.

@@ -126,11 +126,6 @@ fn statement(write: &SharedWrite) -> Statement {
                 .map_or_else(|| "*".to_owned(), |caps| caps.join(" ")),
         )
         .bind(*at),
-        SharedWrite::Pause { runner, reason } => {
-            Statement::new("UPDATE runners SET paused = $2 WHERE id = $1")
-                .bind(runner)
-                .bind(reason)
-        }
         SharedWrite::Log { .. } | SharedWrite::Event { .. } => {
             unreachable!("BUG: logs and evidence are pushed")
         }

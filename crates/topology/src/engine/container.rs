@@ -228,10 +228,22 @@ impl Engine {
     /// # Errors
     /// Any [`EngineError`] at the start; later ones end the stream.
     pub async fn follow_output(&self, id: &str) -> Result<BoxStream<'static, Bytes>, EngineError> {
+        self.attach(id, true).await
+    }
+
+    /// Follows what a container prints from now on.
+    ///
+    /// # Errors
+    /// As [`Engine::follow_output`].
+    pub async fn follow_new_output(&self, id: &str) -> Result<BoxStream<'static, Bytes>, EngineError> {
+        self.attach(id, false).await
+    }
+
+    async fn attach(&self, id: &str, from_start: bool) -> Result<BoxStream<'static, Bytes>, EngineError> {
         let options = AttachContainerOptionsBuilder::default()
             .stdout(true)
             .stderr(true)
-            .logs(true)
+            .logs(from_start)
             .stream(true)
             .build();
         let attached = self.docker.attach_container(id, Some(options));

@@ -1,9 +1,11 @@
 //! What a topology looks like from outside: for the member, and for a case that has to explain itself.
 
+use bytes::Bytes;
 use everdict_contracts::Fault;
 use futures_util::future::join_all;
+use futures_util::stream::BoxStream;
 
-use super::TopologyLease;
+use super::{DockerTopologyRuntime, TopologyLease};
 use crate::engine::{ContainerView, Engine, Health, LogQuery, RunState};
 use crate::labels::{self, Kind};
 use crate::readiness::{Blame, NotReady, NotReadyReason};
@@ -22,6 +24,27 @@ pub struct TopologyStatus {
     pub runtime: &'static str,
     /// Stores first.
     pub members: Vec<MemberStatus>,
+}
+
+impl DockerTopologyRuntime {
+    /// Follows what a member prints, from its start or from now on; `None` when there is no such member or the engine
+    /// doesn't let it be followed. The stream ends with the container.
+    pub async fn follow_member(
+        &self,
+        lease: &TopologyLease,
+        member: &str,
+        from_start: bool,
+    ) -> Option<BoxStream<'static, Bytes>> {
+        let id = lease.containers().get(member).copied()?;
+        let followed = if from_start {
+            self.engine().follow_output(id).await
+        } else {
+            self.engine().follow_new_output(id).await
+        };
+        followed
+            .inspect_err(|error| tracing::debug!(%error, member, "its output is not followed"))
+            .ok()
+    }
 }
 
 /// One store or service.

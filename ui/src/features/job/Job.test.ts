@@ -81,10 +81,30 @@ describe("a job's log", () => {
     await screen.findByText("red");
     await fireEvent.click(screen.getByRole("button", { name: "Copy the log" }));
     expect(writeText).toHaveBeenCalledWith("red\nplain");
-    const saved = vi.spyOn(host, "saveText").mockImplementation(() => {});
+    const saved = vi.spyOn(host, "saveText").mockResolvedValue(null);
     await fireEvent.click(screen.getByRole("button", { name: "Save the log as a file" }));
     await vi.waitFor(() => expect(saved).toHaveBeenCalled());
     expect(saved).toHaveBeenCalledWith("fix-parser.log", "red\nplain");
+  });
+
+  it("says where the app kept a text", async () => {
+    const { host } = show({ ...live, saved: "/home/ann/Downloads" }, "#/jobs/j-1");
+    await vi.waitFor(() => expect(host.watchers).toBe(2));
+    host.log("j-1", ["one"]);
+    await screen.findByText("one");
+    await fireEvent.click(screen.getByRole("button", { name: "Save the log as a file" }));
+    const news = await screen.findByText("Saved as /home/ann/Downloads/fix-parser.log");
+    expect(news.closest("[role=status]")).toBeTruthy();
+    await fireEvent.click(screen.getByRole("button", { name: "Dismiss" }));
+    expect(screen.queryByText(/^Saved as/)).toBeNull();
+  });
+
+  it("says why a text can't be kept", async () => {
+    const failure = { code: "not_saved", message: "can't keep the file in /home/ann", fix: "make room there" };
+    const { host } = show({ ...live, refuse: { saveText: failure } }, "#/jobs/j-1");
+    await vi.waitFor(() => expect(host.watchers).toBe(2));
+    await fireEvent.click(screen.getByRole("button", { name: "Save the log as a file" }));
+    expect(await screen.findByText("Can't keep the file in /home/ann.")).toBeTruthy();
   });
 
   it("says how many lines are gone", async () => {

@@ -49,6 +49,42 @@ describe("the overview", () => {
     expect(screen.getByText("Name not found.")).toBeTruthy();
   });
 
+  it("connects a runner anew when asked", async () => {
+    const { host } = show({ snapshot: paired() });
+    await fireEvent.click(await screen.findByRole("button", { name: "Reconnect" }));
+    expect(host.calls).toEqual([["reconnect", "r-1"]]);
+  });
+
+  it("pairs a runner of its own hub again with one press when the hub has removed it", async () => {
+    const runner = { ...RUNNER, state: "attention" as const, cause: "removed", stateText: "removed by the hub" };
+    const { host, container } = show({ snapshot: paired({ state: "attention", cause: "removed", runners: [runner] }) });
+    expect((await screen.findAllByText("Removed by the hub")).length).toBeGreaterThan(0);
+    expect(screen.queryByRole("button", { name: "Reconnect" })).toBeNull();
+    await expectAccessible(container);
+    await fireEvent.click(screen.getByRole("button", { name: "Pair again" }));
+    expect(host.calls).toEqual([["pairAgain", "r-1"]]);
+    expect(await screen.findByRole("button", { name: "Reconnect" })).toBeTruthy();
+  });
+
+  it("asks a team's hub for a new token when it has removed the runner", async () => {
+    const hub = "https://team.example";
+    const removed = { state: "attention" as const, cause: "revoked", stateText: "access revoked" };
+    const runner = { ...RUNNER, ...removed, embedded: false, hub };
+    const { host } = show({ snapshot: paired({ state: "attention", cause: "revoked", runners: [runner] }) });
+    expect((await screen.findAllByText("Access revoked")).length).toBeGreaterThan(0);
+    await fireEvent.click(screen.getByRole("button", { name: "Pair again" }));
+    const field = (await screen.findByLabelText("Hub address")) as HTMLInputElement;
+    expect(field.value).toBe(hub);
+    expect(host.calls).toEqual([["unpair", "r-1"]]);
+  });
+
+  it("names another program that runs the profile", async () => {
+    const stateText = "everdict-runner start (process 42) takes jobs for the runners of this profile already";
+    show({ snapshot: paired({ state: "attention", cause: "already_running", stateText }) });
+    expect((await screen.findAllByText("Another program runs this profile")).length).toBeGreaterThan(0);
+    expect(screen.getByText(/process 42/)).toBeTruthy();
+  });
+
   it("shows why a capability is off, the way out, and turns it", async () => {
     const { host } = show({ snapshot: paired() });
     const list = within(await card("What may run here"));

@@ -18,6 +18,13 @@ const script = { snapshot: paired(), settings: SAMPLE_SETTINGS, consents: SAMPLE
 const group = async (name: string) => within(await screen.findByRole("region", { name }));
 
 describe("the settings", () => {
+  it("say where things lie", async () => {
+    show(script, "#/settings");
+    expect(await screen.findByText("/home/ann/.local/share/everdict-runner")).toBeTruthy();
+    expect(screen.getByRole("button", { name: "Copy the path of: Data folder" })).toBeTruthy();
+    expect(screen.getByText("/home/ann/.config/everdict-runner/settings.toml")).toBeTruthy();
+  });
+
   it("are grouped, what people change first, and named in words where there are any", async () => {
     const { container } = show(script, "#/settings");
     await screen.findByRole("region", { name: "Power" });

@@ -116,7 +116,15 @@ arch: string,
 /**
  * Logical CPUs that this process may use.
  */
-cpus: number, };
+cpus: number, 
+/**
+ * Where the embedded hub's database and what lasts is kept.
+ */
+dataFolder: string, 
+/**
+ * The person's own settings.
+ */
+settingsFile: string, };
 
 export type AppState = "unpaired" | "idle" | "running" | "paused" | "waiting" | "offline" | "attention" | "starting";
 
@@ -304,7 +312,7 @@ seq: number,
  */
 at: string, 
 /**
- * Who wrote it: `agent`, `runner`, or the name of a container.
+ * Who wrote it: `agent`, `runner`, `browser`, or the name of a container.
  */
 stream: string, 
 /**

@@ -19,6 +19,7 @@ fn desk(dir: &std::path::Path) -> Desk {
             system: "Linux".to_owned(),
             arch: "x86_64".to_owned(),
             cpus: 8,
+            ..MachineView::default()
         },
         tray_host: true,
         keyring: KeyringState::Ok,
