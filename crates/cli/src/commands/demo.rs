@@ -128,6 +128,7 @@ impl Stage {
         let mut plan = serve::plan(context, registration.label.clone(), hub.url().clone(), token);
         plan.max_concurrent = CASES_AT_ONCE;
         plan.work_root = paths.work_root();
+        plan.state_dir = paths.state_dir().to_owned();
         // An installation of its own: what it leaves on Docker would be nobody else's to keep.
         let mut containers = ContainerOptions::new(&paths, &context.settings, registration.label.clone());
         if let Lane::Open(settings) = &lane {
