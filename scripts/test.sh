@@ -39,9 +39,6 @@ if [ "$browser" = yes ]; then
     EVERDICT_RUNNER_BIN="$(scripts/target-dir.sh)/debug/everdict-runner" npm --prefix ui run --silent e2e:runner
 fi
 
-echo "== chaos"
-cargo xtask chaos --rounds 12 --json --binary "$(scripts/target-dir.sh)/debug/everdict-runner"
-
 echo "== tests"
 status=0
 EVERDICT_SKIP_LOG="$skips" cargo nextest run --locked --workspace --profile ci --color never 2>&1 | tee "$log" || status=$?
@@ -52,6 +49,10 @@ if ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/de
     EVERDICT_TEST_DATABASE=postgres cargo nextest run --locked --workspace --profile ci --color never \
         -E 'package(everdict-hub) & binary(hub) - test(replicas)' || status=$?
 fi
+
+# A fault here must not hide what the tests say.
+echo "== chaos"
+cargo xtask chaos --rounds 12 --json --binary "$(scripts/target-dir.sh)/debug/everdict-runner" || status=$?
 
 if [ -s "$skips" ]; then
     echo "== skipped, and why"
