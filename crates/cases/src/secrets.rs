@@ -36,7 +36,7 @@ const IDENTITY: [&str; 2] = ["caseId", "harness"];
 
 /// The context with the job's and the host's secrets known, and a progress that shows none of them.
 pub(crate) fn covered(job: &CaseJob, ctx: &CaseContext) -> CaseContext {
-    let mask = Arc::new(ctx.mask.with(known(job, ctx)));
+    let mask = ctx.mask.with(known(job, ctx));
     CaseContext {
         progress: Arc::new(Covered {
             inner: Arc::clone(&ctx.progress),

@@ -164,12 +164,9 @@ impl Entry {
     /// Removes the entry: the hub has spoken its last word on the attempt.
     pub(crate) async fn settle(&self) {
         let Some(open) = self.open.clone() else { return };
-        let settled = blocking(move || {
-            fs::remove_file(&open.path)?;
-            sync_folder(&open.path)
-        });
+        // Not made durable: should the entry come back after a power cut, the hub refuses what it has.
+        let settled = blocking(move || fs::remove_file(&open.path));
         if let Err(error) = settled.await {
-            // The next start asks the hub again, which refuses what it has.
             tracing::warn!(%error, "a settled attempt could not be taken out of the journal");
         }
     }

@@ -211,3 +211,11 @@ proptest! {
         prop_assert_eq!(streamed(&redactor, text.as_bytes(), &cuts), once);
     }
 }
+
+#[test]
+fn a_case_without_secrets_of_its_own_shares_the_runners_matcher() {
+    let base = Arc::new(Redactor::new(["hunter2-hunter2"]));
+    assert!(Arc::ptr_eq(&base, &base.with(["  hunter2-hunter2\n", "short"])));
+    let more = base.with(["correct-horse"]);
+    assert_eq!(more.text("hunter2-hunter2 correct-horse"), "*** ***");
+}
