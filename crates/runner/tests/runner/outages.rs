@@ -193,27 +193,3 @@ async fn a_result_of_fifty_megabytes_arrives_cut_with_both_sizes_and_the_job_run
     assert_eq!(world.hub.lease(&job_id).unwrap().epoch, 1, "the job ran once");
     end(handle).await;
 }
-
-#[tokio::test]
-async fn a_late_result_is_refused_and_dropped_once() {
-    let world = World::new().await;
-    let go = Arc::new(Notify::new());
-    let wait = Arc::clone(&go);
-    let handle = world.start(case(move |job, _| {
-        let wait = Arc::clone(&wait);
-        async move {
-            wait.notified().await;
-            Ok(pass(&job))
-        }
-    }));
-    let job_id = world.hub.enqueue(job("c1"));
-    until(&handle, "it runs", |seen| seen.state == RunnerState::Running).await;
-    world.hub.take_away(&job_id);
-    go.notify_one();
-    until(&handle, "the drop is recorded", |seen| {
-        seen.counters.superseded + seen.counters.lease_lost == 1
-    })
-    .await;
-    assert!(!accepted(&world.hub, &job_id));
-    end(handle).await;
-}

@@ -35,6 +35,7 @@ async fn superseded_result_is_dropped_once() {
     })
     .await;
     assert_eq!(world.hub.calls_of("submit_job_result").len(), 1);
+    assert!(!accepted(&world.hub, &job_id));
     end(handle).await;
 }
 
